@@ -1,0 +1,4879 @@
+#!/usr/bin/env python3
+# /// script
+# requires-python = ">=3.9"
+# dependencies = []
+# ///
+"""Score the SQL that an NL2SQL tool wrote: is the answer right, and if not, why?
+
+Each question has a reviewed query, the reference. The tool's query, the candidate, runs on the
+same read-only data, and the two results are compared under the question's written contract.
+
+    python score_nl2sql.py --init-answers answers.sql    write a template to paste the SQL into
+    python score_nl2sql.py --answers answers.sql         score it
+    python score_nl2sql.py --show-reference              look at the reference queries
+    python score_nl2sql.py --list                        the questions and their contracts
+
+Exit codes: 0 scored, 1 below --fail-under, 2 usage or the run could not be made, 130 interrupted.
+
+How two results are matched (the contract; a question may loosen what is said to be loosened)
+
+    rows      a multiset: every row with its multiplicity (`duplicates = ignore`: a set)
+    order     where it counts, the sequence must match and rows tied on the sort keys may swap;
+              it never counts in the ten questions
+    columns   by position; else by name where both use the same distinct names; else by kind:
+              columns of different storage kinds may change places, columns of one kind keep their
+              order. One alignment serves all rows: cells are never sorted inside a row
+    NULL      equals only NULL: never 0, '' or 'NULL'
+    numbers   compare as numbers: two integers, or an integer and a float without a fraction,
+              exactly; otherwise within 1e-9 of the larger. `decimals = N`: within half a unit of
+              the N-th decimal, the bound included, measured on the shortest decimal text
+    text      code point by code point; text never equals a number (reason `type`)
+    blobs     byte by byte
+
+Verdicts: PASS, FAIL (wrong rows), ERROR (the candidate or its reference did not run), SKIP (no
+SQL). Only PASS scores. A reference that does not run is `reference_error`, never PASS or FAIL.
+
+How SQL that nobody trusts is run: in a child process with limits on time, memory, rows and files,
+on a read-only connection that may read and nothing else. Section 11 has the layers.
+"""
+# ---- 2. contents, imports, version, constants ----------------------------------------------------
+#
+#  1. docstring: the specification
+#  2. contents, imports, version, constants
+#  3. errors and records
+#  4. the ten questions
+#  5. SQL text
+#  6. question sets and answers
+#  7. comparison
+#  8. statistics
+#  9. engines
+# 11. worker
+# 12. scoring
+# 13. evidence
+# 14. renderers
+# 15. terminal and files
+# 16. plug-ins
+# 17. command line
+#
+# A section uses only sections above it. 4 to 8, 13 and 14 are pure: no file, clock, environment or
+# database. Data flows one way: questions and answers become jobs; the worker runs reference and
+# candidate and compares them; outcomes become a Run; renderers turn the Run into text.
+
+from __future__ import annotations
+
+import itertools
+import json
+import marshal
+import os
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
+
+if TYPE_CHECKING:
+    import argparse
+
+__version__ = "1.0.0"
+
+# The worker runs this very code: handing it over compiled saves compiling the file a second time.
+MODULE_CODE = sys._getframe().f_code
+
+DEFAULT_DB = "nl2sql-eval.db"
+MAKER = "make_messy_schema.py"
+SEED = 1  # of the variants; part of the signature so that two people can see they used the same
+
+MIB = 1 << 20
+ANSWERS_LIMIT = 64 * MIB  # an answers file larger than this is a mistake, not an answers file
+SQL_LIMIT = 4_000_000  # characters of one candidate
+CELL_LIMIT = 50_000_000  # bytes of one cell
+MEMORY_LIMIT = 768 * MIB  # for all workers together
+MAX_ROWS = 5_000_000
+TIMEOUT = 30.0  # seconds for a candidate, or five times what the reference took if that is more
+REFERENCE_TIMEOUT = 300.0
+SLOW_FACTOR = 5
+REPLY_LIMIT = 8 * MIB  # bytes of one line from a worker
+
+RELATIVE = 1e-9  # how far two floats may lie apart: sums in another order differ in the last digits
+SAMPLE_ROWS = 20  # rows of a difference that are kept for the report
+SAMPLE_TEXT = 400  # characters of a cell that are kept
+SHOWN_TEXT = 60  # characters of a cell that a detail line shows
+SHOWN_ROWS = 2  # missing and unexpected rows that a detail line shows; -v shows all that were kept
+
+Row = tuple[Any, ...]
+Cell = Any  # None, int, float, str, bytes; Decimal and bool from other engines
+
+# ---- 3. errors and records -----------------------------------------------------------------------
+#
+# Records are named tuples: frozen like dataclasses, at a tenth of their cost at every start.
+
+
+class ScoreError(Exception):
+    """The run cannot be made. The text is one line that says what was wrong and what to do."""
+
+    exit_code = 2
+
+
+class Refused(Exception):
+    """A cell that the contract's `time` or `date` cannot read."""
+
+
+class TooLarge(Exception):
+    """A result that hit a cap; the text says which."""
+
+
+class SearchCut(Exception):
+    """A search that was ended before it was complete; the text says which."""
+
+
+PASS, FAIL, ERROR, SKIP = "PASS", "FAIL", "ERROR", "SKIP"
+
+VERDICTS = {
+    "rows": FAIL, "duplicates": FAIL, "columns": FAIL, "order": FAIL, "type": FAIL,
+    "sql_error": ERROR, "timeout": ERROR, "forbidden": ERROR, "multiple_statements": ERROR,
+    "too_large": ERROR, "crash": ERROR, "ambiguous_sql": ERROR, "reference_error": ERROR,
+    "no_sql": SKIP, "vacuous": PASS, "": PASS,
+}  # fmt: skip
+
+
+class Tolerance(NamedTuple):
+    """How far two numbers may lie apart; the default is 1e-9 of the larger, integers exactly."""
+
+    decimals: Optional[int] = None
+    relative: Optional[float] = None
+
+
+class SortKey(NamedTuple):
+    """A result column by the reference's name, and its direction."""
+
+    name: str
+    descending: bool = False
+
+
+class Top(NamedTuple):
+    """The best `number` rows by `keys`, out of all that the reference returns."""
+
+    number: int
+    ties: bool
+    keys: tuple[SortKey, ...]
+
+
+class Contract(NamedTuple):
+    """The rules under which two results count as the same. The defaults are the strict ones."""
+
+    duplicates: str = "count"  # or "ignore"
+    order: Union[str, tuple[SortKey, ...]] = "auto"  # "ignore", "exact" or the keys
+    top: Optional[Top] = None
+    columns: str = "auto"  # "position", "names", "any"
+    optional: tuple[str, ...] = ()
+    extra: str = "refuse"  # or "allow"
+    alias: Mapping[str, tuple[str, ...]] = {}
+    tolerance: Tolerance = Tolerance()
+    by_column: Mapping[str, Tolerance] = {}
+    text: tuple[str, ...] = ()  # "nocase", "trim"
+    time: tuple[str, ...] = ()
+    date: Mapping[str, str] = {}  # column: zone, "" for the day as written
+
+
+class Trap(NamedTuple):
+    """Wrong SQL that a question lures a tool into."""
+
+    name: str
+    why: str
+    sql: str
+
+
+class Question(NamedTuple):
+    """An id, the text to ask, its reference and the contract for comparing results."""
+
+    id: str
+    text: str
+    trap: str
+    sql: str
+    contract: Contract = Contract()
+    traps: tuple[Trap, ...] = ()
+    tables: tuple[str, ...] = ()  # the only ones that may be read, where given
+
+
+class Answer(NamedTuple):
+    """One candidate as the answers file holds it, or why there is none that could run."""
+
+    sql: str
+    line: int = 0  # of the first line of `sql`, from 1
+    reason: str = ""
+    detail: str = ""
+
+
+class Answers(NamedTuple):
+    """One tool's candidates by question id, and what the reader of the file should be told."""
+
+    by_id: Mapping[str, Answer]
+    warnings: tuple[str, ...] = ()
+
+
+class Comparison(NamedTuple):
+    """What came of comparing two results; `reason` is empty where they match."""
+
+    reason: str
+    note: str = ""  # what the reason word does not say
+    want_columns: tuple[str, ...] = ()
+    got_columns: tuple[str, ...] = ()
+    want_count: int = 0
+    got_count: int = 0
+    missing: tuple[tuple[Row, int], ...] = ()  # rows with their multiplicity, at most SAMPLE_ROWS
+    unexpected: tuple[tuple[Row, int], ...] = ()
+    missing_count: int = 0  # rows in all, multiplicities counted
+    unexpected_count: int = 0
+
+    @property
+    def matched(self) -> bool:
+        return not self.reason or self.reason == "vacuous"
+
+
+class Outcome(NamedTuple):
+    """The verdict on one question, its reason word, and the detail lines that explain it."""
+
+    question: Question
+    reason: str
+    detail: tuple[str, ...] = ()
+    sql: str = ""
+    line: int = 0
+    traps: tuple[str, ...] = ()
+    comparison: Optional[Comparison] = None
+    seconds: float = 0.0
+    reference_seconds: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        return VERDICTS[self.reason]
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict == PASS
+
+
+class Settings(NamedTuple):
+    """The limits that a run is made under; times in seconds, memory in bytes."""
+
+    timeout: float = TIMEOUT
+    reference_timeout: float = REFERENCE_TIMEOUT
+    max_rows: int = MAX_ROWS
+    memory: int = MEMORY_LIMIT
+
+
+STANDARD = Settings()
+
+
+class Run(NamedTuple):
+    """One scoring of one tool, with what is needed to compare it with another."""
+
+    outcomes: tuple[Outcome, ...]
+    answers_name: str
+    db_name: str
+    tool: str
+    total_questions: int  # of the whole set; more than len(outcomes) where only some were asked
+    signature: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> int:
+        return sum(o.passed for o in self.outcomes)
+
+    @property
+    def total(self) -> int:
+        return len(self.outcomes)
+
+
+# ---- 4. the ten questions ------------------------------------------------------------------------
+#
+# Texts and ids are the published NL2SQL benchmark of InfiniSynapse, CC BY 4.0, letter for letter
+# (infinisynapse.com/use-cases/nl2sql). The SQL and the traps are this project's.
+#
+# References keep six decimals, and the contract compares two: a reference that had rounded half a
+# cent one way would fail an honest answer that rounds it the other.
+
+COUNT = Contract(order="ignore")
+MONEY = Contract(order="ignore", tolerance=Tolerance(decimals=2))
+
+COUNTED = "void_flag = 0 AND LOWER(status) IN ('complete', 'completed')"
+IN_Q1 = "booked_at >= '2025-01-01' AND booked_at < '2025-04-01'"
+IN_2025 = "booked_at >= '2025-01-01' AND booked_at < '2026-01-01'"
+LIVE = "customers_v2 c ON c.customer_id = o.customer_id AND c.is_deleted = 0"
+
+
+def _revenue(where: str) -> str:
+    return f"SELECT ROUND(SUM(total_amount), 6) AS revenue FROM orders WHERE {where}"
+
+
+def _buyers(join: str, where: str) -> str:
+    return (
+        f"SELECT COUNT(DISTINCT c.customer_id) AS customers FROM orders o JOIN {join} WHERE {where}"
+    )
+
+
+def _average(where: str) -> str:
+    return f"SELECT ROUND(AVG(total_amount), 6) AS average_order_value FROM orders WHERE {where}"
+
+
+def _by_tier(join: str, where: str) -> str:
+    return (
+        f"SELECT c.plan_tier, ROUND(SUM(o.total_amount), 6) AS revenue FROM orders o JOIN {join} "
+        f"WHERE {where} GROUP BY c.plan_tier"
+    )
+
+
+def _best_channel(
+    join: str, where: str, figure: str = "SUM(o.total_amount) / COUNT(DISTINCT c.customer_id)"
+) -> str:
+    return (
+        f"SELECT c.acquisition_channel, ROUND({figure}, 6) AS revenue_per_customer FROM orders o "
+        f"JOIN {join} "
+        f"WHERE {where} GROUP BY c.acquisition_channel ORDER BY {figure} DESC LIMIT 1"
+    )
+
+
+def _items(figure: str, rest: str = "") -> str:
+    return f"SELECT ROUND({figure}, 6) AS total_value FROM order_items i{rest}"
+
+
+def _open(where: str, source: str = "orders o") -> str:
+    return f"SELECT COUNT(*) AS open_orders FROM {source} WHERE {where}"
+
+
+def _lifetime(where: str) -> str:
+    total = "COALESCE(ROUND(SUM(total_amount), 6), 0)"
+    return f"SELECT {total} AS lifetime_revenue FROM orders WHERE {where}"
+
+
+def _signups(where: str, source: str = "customers_v2 c") -> str:
+    return f"SELECT COUNT(*) AS customers FROM {source} WHERE {where}"
+
+
+ENTERPRISE = "c.plan_tier = 'enterprise' AND c.is_deleted = 0"
+SIGNED_2025 = "c.signup_date >= '2025-01-01' AND c.signup_date < '2026-01-01'"
+
+QUESTIONS = (
+    Question(
+        "Q01",
+        "How many active customers do we have?",
+        "two customer tables, and soft-deleted rows in the right one",
+        "SELECT COUNT(*) AS active_customers FROM customers_v2 WHERE is_deleted = 0",
+        COUNT,
+        traps=(
+            Trap(
+                "soft-deleted", "counts soft-deleted customers", "SELECT COUNT(*) FROM customers_v2"
+            ),
+            Trap(
+                "deprecated table",
+                "counts the deprecated customers table",
+                "SELECT COUNT(*) FROM customers",
+            ),
+            Trap(
+                "deprecated status",
+                "trusts the status column of the deprecated customers table",
+                "SELECT COUNT(*) FROM customers WHERE status = 'active'",
+            ),
+            Trap(
+                "both tables",
+                "adds the deprecated customers to the live ones",
+                "SELECT COUNT(*) FROM (SELECT customer_id FROM customers_v2 WHERE is_deleted = 0 "
+                "UNION SELECT customer_id FROM customers)",
+            ),
+            Trap(
+                "both agree",
+                "keeps only live customers that the deprecated table knows too",
+                "SELECT COUNT(*) FROM customers_v2 v JOIN customers c ON c.customer_id = "
+                "v.customer_id WHERE v.is_deleted = 0",
+            ),
+            Trap(
+                "buyers",
+                "takes active to mean has placed an order",
+                "SELECT COUNT(DISTINCT customer_id) FROM orders",
+            ),
+            Trap(
+                "flag upside down",
+                "reads is_deleted the wrong way round",
+                "SELECT COUNT(*) FROM customers_v2 WHERE is_deleted = 1",
+            ),
+        ),
+    ),
+    Question(
+        "Q02",
+        "What was total revenue in Q1 2025?",
+        "void orders, a status with three spellings, and three dates that disagree",
+        _revenue(f"{COUNTED} AND {IN_Q1}"),
+        MONEY,
+        traps=(
+            Trap(
+                "void",
+                "includes void orders",
+                _revenue(f"LOWER(status) IN ('complete', 'completed') AND {IN_Q1}"),
+            ),
+            Trap(
+                "only completed",
+                "counts only the spelling 'completed'",
+                _revenue(f"void_flag = 0 AND status = 'completed' AND {IN_Q1}"),
+            ),
+            Trap(
+                "only complete",
+                "counts only the spelling 'complete'",
+                _revenue(f"void_flag = 0 AND status = 'complete' AND {IN_Q1}"),
+            ),
+            Trap(
+                "upper case lost",
+                "misses the spelling COMPLETE",
+                _revenue(f"void_flag = 0 AND status IN ('complete', 'completed') AND {IN_Q1}"),
+            ),
+            Trap(
+                "any status",
+                "includes pending, cancelled and refunded orders",
+                _revenue(f"void_flag = 0 AND {IN_Q1}"),
+            ),
+            Trap(
+                "not cancelled",
+                "counts pending and refunded orders as revenue",
+                _revenue(f"void_flag = 0 AND status <> 'cancelled' AND {IN_Q1}"),
+            ),
+            Trap(
+                "created_at",
+                "dates revenue by created_at",
+                _revenue(f"{COUNTED} AND {IN_Q1}".replace("booked_at", "created_at")),
+            ),
+            Trap(
+                "closed_at",
+                "dates revenue by closed_at",
+                _revenue(f"{COUNTED} AND {IN_Q1}".replace("booked_at", "closed_at")),
+            ),
+            Trap(
+                "last day lost",
+                "BETWEEN loses the last day of the quarter",
+                _revenue(f"{COUNTED} AND booked_at BETWEEN '2025-01-01' AND '2025-03-31'"),
+            ),
+            Trap(
+                "first second lost",
+                "leaves out what was booked exactly when the quarter began",
+                _revenue(
+                    f"{COUNTED} AND booked_at > '2025-01-01 00:00:00' AND booked_at < '2025-04-01'"
+                ),
+            ),
+            Trap(
+                "second too many",
+                "takes in what was booked exactly when the next quarter began",
+                _revenue(f"{COUNTED} AND booked_at BETWEEN '2025-01-01' AND '2025-04-01 00:00:00'"),
+            ),
+            Trap(
+                "any year",
+                "takes the first quarter of every year",
+                _revenue(f"{COUNTED} AND CAST(STRFTIME('%m', booked_at) AS INTEGER) <= 3"),
+            ),
+            Trap("all time", "leaves the date out", _revenue(COUNTED)),
+            Trap("whole year", "takes all of 2025", _revenue(f"{COUNTED} AND {IN_2025}")),
+            Trap(
+                "live customers",
+                "leaves out the orders of customers deleted since",
+                f"SELECT ROUND(SUM(o.total_amount), 6) FROM orders o JOIN {LIVE} WHERE {COUNTED} "
+                f"AND {IN_Q1}",
+            ),
+            Trap(
+                "item prices",
+                "adds up the items, which do not sum to the order's total",
+                "SELECT ROUND(SUM(i.qty * i.unit_price_cents) / 100.0, 6) FROM orders o JOIN "
+                f"order_items i ON i.order_id = o.order_id WHERE {COUNTED} AND {IN_Q1}",
+            ),
+            Trap(
+                "fan-out",
+                "joins order_items, which repeats each order's total",
+                "SELECT ROUND(SUM(o.total_amount), 6) FROM orders o JOIN order_items i ON "
+                f"i.order_id = o.order_id WHERE {COUNTED} AND {IN_Q1}",
+            ),
+            Trap(
+                "dollars as cents",
+                "divides dollars by 100",
+                f"SELECT ROUND(SUM(total_amount) / 100.0, 6) FROM orders WHERE {COUNTED} AND "
+                f"{IN_Q1}",
+            ),
+        ),
+    ),
+    Question(
+        "Q03",
+        "How many customers placed an order in 2025?",
+        "customer_id against user_id, soft-deleted customers, void orders, three dates",
+        _buyers(LIVE, f"o.void_flag = 0 AND {IN_2025}"),
+        COUNT,
+        traps=(
+            Trap(
+                "soft-deleted",
+                "counts soft-deleted customers",
+                _buyers(
+                    "customers_v2 c ON c.customer_id = o.customer_id",
+                    f"o.void_flag = 0 AND {IN_2025}",
+                ),
+            ),
+            Trap("void", "counts customers whose only orders are void", _buyers(LIVE, IN_2025)),
+            Trap(
+                "orders",
+                "counts orders, not customers",
+                f"SELECT COUNT(*) FROM orders o JOIN {LIVE} WHERE o.void_flag = 0 AND {IN_2025}",
+            ),
+            Trap(
+                "user_id join",
+                "joins on user_id",
+                _buyers(
+                    "customers_v2 c ON c.customer_id = o.user_id AND c.is_deleted = 0",
+                    f"o.void_flag = 0 AND {IN_2025}",
+                ),
+            ),
+            Trap(
+                "user_id",
+                "counts distinct user_id",
+                f"SELECT COUNT(DISTINCT user_id) FROM orders o WHERE o.void_flag = 0 AND {IN_2025}",
+            ),
+            Trap(
+                "external_ref join",
+                "joins on external_ref, which is not unique",
+                _buyers(
+                    "customers_v2 c ON c.external_ref = o.external_ref AND c.is_deleted = 0",
+                    f"o.void_flag = 0 AND {IN_2025}",
+                ),
+            ),
+            Trap(
+                "deprecated table",
+                "joins the deprecated customers table",
+                _buyers(
+                    "customers c ON c.customer_id = o.customer_id", f"o.void_flag = 0 AND {IN_2025}"
+                ),
+            ),
+            Trap(
+                "only completed orders",
+                "leaves out customers with pending, cancelled or refunded orders only",
+                _buyers(LIVE, f"{COUNTED} AND {IN_2025}"),
+            ),
+            Trap(
+                "created_at",
+                "dates orders by created_at",
+                _buyers(LIVE, f"o.void_flag = 0 AND {IN_2025}".replace("booked_at", "created_at")),
+            ),
+            Trap(
+                "closed_at",
+                "dates orders by closed_at",
+                _buyers(LIVE, f"o.void_flag = 0 AND {IN_2025}".replace("booked_at", "closed_at")),
+            ),
+            Trap(
+                "last day lost",
+                "BETWEEN loses the last day of the year",
+                _buyers(
+                    LIVE, "o.void_flag = 0 AND booked_at BETWEEN '2025-01-01' AND '2025-12-31'"
+                ),
+            ),
+            Trap(
+                "second too many",
+                "takes in orders booked exactly when 2026 began",
+                _buyers(
+                    LIVE,
+                    "o.void_flag = 0 AND booked_at BETWEEN '2025-01-01' AND '2026-01-01 00:00:00'",
+                ),
+            ),
+            Trap(
+                "since 2025",
+                "has no upper bound on the date",
+                _buyers(LIVE, "o.void_flag = 0 AND booked_at >= '2025-01-01'"),
+            ),
+        ),
+    ),
+    Question(
+        "Q04",
+        "What is the average order value for completed orders?",
+        "void orders, and a status with three spellings",
+        _average(COUNTED),
+        MONEY,
+        traps=(
+            Trap(
+                "void",
+                "includes void orders",
+                _average("LOWER(status) IN ('complete', 'completed')"),
+            ),
+            Trap(
+                "only completed",
+                "counts only the spelling 'completed'",
+                _average("void_flag = 0 AND status = 'completed'"),
+            ),
+            Trap(
+                "upper case lost",
+                "misses the spelling COMPLETE",
+                _average("void_flag = 0 AND status IN ('complete', 'completed')"),
+            ),
+            Trap(
+                "any status",
+                "includes pending, cancelled and refunded orders",
+                _average("void_flag = 0"),
+            ),
+            Trap(
+                "closed",
+                "takes closed_at for completion",
+                _average("void_flag = 0 AND closed_at IS NOT NULL"),
+            ),
+            Trap(
+                "per customer",
+                "divides by customers, not by orders",
+                "SELECT ROUND(SUM(total_amount) / COUNT(DISTINCT customer_id), 6) FROM orders "
+                f"WHERE {COUNTED}",
+            ),
+            Trap(
+                "live customers",
+                "leaves out the orders of customers deleted since",
+                f"SELECT ROUND(AVG(o.total_amount), 6) FROM orders o JOIN {LIVE} WHERE {COUNTED}",
+            ),
+            Trap(
+                "item prices",
+                "averages the items' sums, which are not the order's total",
+                "SELECT ROUND(SUM(i.qty * i.unit_price_cents) / 100.0 / COUNT(DISTINCT "
+                "o.order_id), 6) FROM orders o JOIN order_items i ON i.order_id = o.order_id "
+                f"WHERE {COUNTED}",
+            ),
+            Trap(
+                "item cents",
+                "averages the items' sums in cents as if they were dollars",
+                "SELECT ROUND(SUM(i.qty * i.unit_price_cents) * 1.0 / COUNT(DISTINCT "
+                "o.order_id), 6) FROM orders o JOIN order_items i ON i.order_id = o.order_id "
+                f"WHERE {COUNTED}",
+            ),
+            Trap(
+                "fan-out",
+                "joins order_items, which weighs each order by its items",
+                "SELECT ROUND(AVG(o.total_amount), 6) FROM orders o JOIN order_items i ON "
+                f"i.order_id = o.order_id WHERE {COUNTED}",
+            ),
+        ),
+    ),
+    Question(
+        "Q05",
+        "What is total revenue by plan tier?",
+        "joining on user_id, soft-deleted customers, void orders, a status with three spellings",
+        _by_tier(LIVE, COUNTED),
+        MONEY,
+        traps=(
+            Trap(
+                "soft-deleted",
+                "includes soft-deleted customers",
+                _by_tier("customers_v2 c ON c.customer_id = o.customer_id", COUNTED),
+            ),
+            Trap(
+                "user_id",
+                "joins on user_id",
+                _by_tier(
+                    "customers_v2 c ON c.customer_id = o.user_id AND c.is_deleted = 0", COUNTED
+                ),
+            ),
+            Trap(
+                "external_ref",
+                "joins on external_ref, which is not unique",
+                _by_tier(
+                    "customers_v2 c ON c.external_ref = o.external_ref AND c.is_deleted = 0",
+                    COUNTED,
+                ),
+            ),
+            Trap(
+                "void",
+                "includes void orders",
+                _by_tier(LIVE, "LOWER(o.status) IN ('complete', 'completed')"),
+            ),
+            Trap(
+                "only completed",
+                "counts only the spelling 'completed'",
+                _by_tier(LIVE, "void_flag = 0 AND o.status = 'completed'"),
+            ),
+            Trap(
+                "upper case lost",
+                "misses the spelling COMPLETE",
+                _by_tier(LIVE, "void_flag = 0 AND o.status IN ('complete', 'completed')"),
+            ),
+            Trap(
+                "any status",
+                "includes pending, cancelled and refunded orders",
+                _by_tier(LIVE, "void_flag = 0"),
+            ),
+            Trap(
+                "ltv_estimate",
+                "adds up the stale ltv_estimate",
+                "SELECT plan_tier, ROUND(SUM(ltv_estimate), 6) FROM customers_v2 WHERE is_deleted "
+                "= 0 GROUP BY plan_tier",
+            ),
+            Trap(
+                "deprecated table",
+                "keeps only customers that the deprecated table knows too",
+                _by_tier(
+                    LIVE + " JOIN customers d ON d.customer_id = c.customer_id",
+                    "o.void_flag = 0 AND LOWER(o.status) IN ('complete', 'completed')",
+                ),
+            ),
+            Trap(
+                "item prices",
+                "adds up the items, which do not sum to the order's total",
+                "SELECT c.plan_tier, ROUND(SUM(i.qty * i.unit_price_cents) / 100.0, 6) FROM "
+                f"orders o JOIN {LIVE} JOIN order_items i ON i.order_id = o.order_id WHERE "
+                f"{COUNTED} GROUP BY c.plan_tier",
+            ),
+            Trap(
+                "fan-out",
+                "joins order_items, which repeats each order's total",
+                _by_tier(LIVE + " JOIN order_items i ON i.order_id = o.order_id", COUNTED),
+            ),
+        ),
+    ),
+    Question(
+        "Q06",
+        "What is the total value of all order items?",
+        "unit_price_cents is in cents, and items do not sum to the order's total",
+        _items("SUM(i.qty * i.unit_price_cents) / 100.0"),
+        MONEY,
+        traps=(
+            Trap("cents", "sums cents as dollars", _items("SUM(i.qty * i.unit_price_cents)")),
+            Trap(
+                "no quantity", "leaves out the quantity", _items("SUM(i.unit_price_cents) / 100.0")
+            ),
+            Trap(
+                "whole dollars",
+                "divides whole numbers, which drops the cents",
+                _items("SUM(i.qty * i.unit_price_cents) / 100"),
+            ),
+            Trap(
+                "whole dollars per line",
+                "divides whole numbers line by line, which drops the cents of each",
+                _items("SUM(i.qty * i.unit_price_cents / 100)"),
+            ),
+            Trap(
+                "order totals",
+                "adds up the orders' totals, which are not the items' sums",
+                "SELECT ROUND(SUM(total_amount), 6) FROM orders",
+            ),
+            Trap(
+                "only counted orders",
+                "keeps only items of completed, valid orders",
+                _items(
+                    "SUM(i.qty * i.unit_price_cents) / 100.0",
+                    f" JOIN orders o ON o.order_id = i.order_id WHERE {COUNTED}",
+                ),
+            ),
+            Trap(
+                "void left out",
+                "leaves out the items of void orders",
+                _items(
+                    "SUM(i.qty * i.unit_price_cents) / 100.0",
+                    " JOIN orders o ON o.order_id = i.order_id WHERE o.void_flag = 0",
+                ),
+            ),
+            Trap(
+                "average price",
+                "multiplies the summed quantity by the average price",
+                _items("SUM(i.qty) * AVG(i.unit_price_cents) / 100.0"),
+            ),
+        ),
+    ),
+    Question(
+        "Q07",
+        "Which acquisition channel has the highest revenue per customer?",
+        "revenue per customer, not in total; soft-deleted customers, void orders, user_id, the "
+        "stale ltv_estimate",
+        _best_channel(LIVE, COUNTED),
+        MONEY._replace(optional=("revenue_per_customer",)),
+        traps=(
+            Trap(
+                "total revenue",
+                "ranks by total revenue",
+                _best_channel(LIVE, COUNTED, "SUM(o.total_amount)"),
+            ),
+            Trap(
+                "average order",
+                "divides by orders, not by customers",
+                _best_channel(LIVE, COUNTED, "AVG(o.total_amount)"),
+            ),
+            Trap(
+                "ltv_estimate",
+                "trusts the stale ltv_estimate",
+                "SELECT acquisition_channel, ROUND(AVG(ltv_estimate), 6) FROM customers_v2 WHERE "
+                "is_deleted = 0 GROUP BY 1 ORDER BY AVG(ltv_estimate) DESC LIMIT 1",
+            ),
+            Trap(
+                "soft-deleted",
+                "includes soft-deleted customers",
+                _best_channel("customers_v2 c ON c.customer_id = o.customer_id", COUNTED),
+            ),
+            Trap(
+                "void",
+                "includes void orders",
+                _best_channel(LIVE, "LOWER(o.status) IN ('complete', 'completed')"),
+            ),
+            Trap(
+                "user_id",
+                "joins on user_id",
+                _best_channel(
+                    "customers_v2 c ON c.customer_id = o.user_id AND c.is_deleted = 0", COUNTED
+                ),
+            ),
+            Trap(
+                "external_ref",
+                "joins on external_ref, which is not unique",
+                _best_channel(
+                    "customers_v2 c ON c.external_ref = o.external_ref AND c.is_deleted = 0",
+                    COUNTED,
+                ),
+            ),
+            Trap(
+                "only completed",
+                "counts only the spelling 'completed'",
+                _best_channel(LIVE, "void_flag = 0 AND o.status = 'completed'"),
+            ),
+            Trap(
+                "upper case lost",
+                "misses the spelling COMPLETE",
+                _best_channel(LIVE, "void_flag = 0 AND o.status IN ('complete', 'completed')"),
+            ),
+            Trap(
+                "any status",
+                "includes pending, cancelled and refunded orders",
+                _best_channel(LIVE, "void_flag = 0"),
+            ),
+            Trap(
+                "idle customers",
+                "divides by all customers, those without an order included",
+                "SELECT c.acquisition_channel, ROUND(SUM(o.total_amount) / COUNT(DISTINCT "
+                "c.customer_id), 6) AS figure FROM customers_v2 c LEFT JOIN orders o ON "
+                f"o.customer_id = c.customer_id AND {COUNTED} WHERE c.is_deleted = 0 GROUP BY "
+                "c.acquisition_channel ORDER BY SUM(o.total_amount) / COUNT(DISTINCT "
+                "c.customer_id) DESC LIMIT 1",
+            ),
+        ),
+    ),
+    Question(
+        "Q08",
+        "How many orders have not been closed yet?",
+        "closed_at is NULL for open orders, and void orders are no orders",
+        _open("o.closed_at IS NULL AND o.void_flag = 0"),
+        COUNT,
+        traps=(
+            Trap("void", "counts void orders", _open("o.closed_at IS NULL")),
+            Trap(
+                "pending",
+                "takes the status pending for not closed",
+                _open("o.status = 'pending' AND o.void_flag = 0"),
+            ),
+            Trap(
+                "pending and open",
+                "keeps only pending orders among the open ones",
+                _open("o.closed_at IS NULL AND o.void_flag = 0 AND o.status = 'pending'"),
+            ),
+            Trap(
+                "not completed",
+                "takes every status but completed for not closed",
+                _open("o.void_flag = 0 AND LOWER(o.status) NOT IN ('complete', 'completed')"),
+            ),
+            Trap(
+                "equals NULL",
+                "compares with = NULL, which is never true",
+                _open("o.closed_at = NULL AND o.void_flag = 0"),
+            ),
+            Trap(
+                "empty text",
+                "looks for an empty text instead of NULL",
+                _open("o.closed_at = '' AND o.void_flag = 0"),
+            ),
+            Trap(
+                "live customers",
+                "leaves out the orders of customers deleted since",
+                _open("o.closed_at IS NULL AND o.void_flag = 0", f"orders o JOIN {LIVE}"),
+            ),
+            Trap(
+                "not cancelled",
+                "leaves out cancelled and refunded orders that were never closed",
+                _open(
+                    "o.closed_at IS NULL AND o.void_flag = 0 AND o.status NOT IN ('cancelled', "
+                    "'refunded')"
+                ),
+            ),
+            Trap(
+                "closed ones",
+                "counts the closed orders",
+                _open("o.closed_at IS NOT NULL AND o.void_flag = 0"),
+            ),
+        ),
+    ),
+    Question(
+        "Q09",
+        "What is the actual lifetime revenue of customer 1, based on their orders?",
+        "ltv_estimate is stale; user_id is somebody else; void and unfinished orders",
+        _lifetime(f"customer_id = 1 AND {COUNTED}"),
+        MONEY,
+        traps=(
+            Trap(
+                "ltv_estimate",
+                "trusts the stale ltv_estimate",
+                "SELECT ltv_estimate FROM customers_v2 WHERE customer_id = 1",
+            ),
+            Trap(
+                "user_id", "takes user_id for the customer", _lifetime(f"user_id = 1 AND {COUNTED}")
+            ),
+            Trap(
+                "external_ref",
+                "joins on external_ref, which is not unique",
+                "SELECT COALESCE(ROUND(SUM(o.total_amount), 6), 0) FROM orders o JOIN "
+                "customers_v2 c ON c.external_ref = o.external_ref WHERE c.customer_id = 1 AND "
+                f"{COUNTED}",
+            ),
+            Trap(
+                "void",
+                "includes void orders",
+                _lifetime("customer_id = 1 AND LOWER(status) IN ('complete', 'completed')"),
+            ),
+            Trap(
+                "only completed",
+                "counts only the spelling 'completed'",
+                _lifetime("customer_id = 1 AND void_flag = 0 AND status = 'completed'"),
+            ),
+            Trap(
+                "upper case lost",
+                "misses the spelling COMPLETE",
+                _lifetime(
+                    "customer_id = 1 AND void_flag = 0 AND status IN ('complete', 'completed')"
+                ),
+            ),
+            Trap(
+                "any status",
+                "includes pending, cancelled and refunded orders",
+                _lifetime("customer_id = 1 AND void_flag = 0"),
+            ),
+            Trap(
+                "everything",
+                "adds up every order, void and unfinished included",
+                _lifetime("customer_id = 1"),
+            ),
+            Trap(
+                "item prices",
+                "adds up the items, which do not sum to the order's total",
+                "SELECT COALESCE(ROUND(SUM(i.qty * i.unit_price_cents) / 100.0, 6), 0) FROM "
+                "orders o JOIN order_items i ON i.order_id = o.order_id WHERE o.customer_id = 1 "
+                f"AND {COUNTED}",
+            ),
+            Trap(
+                "refunds subtracted",
+                "subtracts refunded orders",
+                "SELECT ROUND(SUM(CASE WHEN status = 'refunded' THEN -total_amount ELSE "
+                "total_amount END), 6) FROM orders WHERE customer_id = 1 AND void_flag = 0 AND "
+                "(LOWER(status) IN ('complete', 'completed') OR status = 'refunded')",
+            ),
+        ),
+    ),
+    Question(
+        "Q10",
+        "How many enterprise customers signed up in 2025?",
+        "two customer tables whose signup dates disagree, and soft-deleted rows",
+        _signups(f"{ENTERPRISE} AND {SIGNED_2025}"),
+        COUNT,
+        traps=(
+            Trap(
+                "soft-deleted",
+                "counts soft-deleted customers",
+                _signups(f"c.plan_tier = 'enterprise' AND {SIGNED_2025}"),
+            ),
+            Trap(
+                "deprecated date",
+                "takes the signup date from the deprecated customers table",
+                _signups(
+                    f"{ENTERPRISE} AND d.signup_date >= '2025-01-01' AND d.signup_date < "
+                    "'2026-01-01'",
+                    "customers_v2 c JOIN customers d ON d.customer_id = c.customer_id",
+                ),
+            ),
+            Trap(
+                "both agree",
+                "keeps only customers that the deprecated table knows too",
+                _signups(
+                    f"{ENTERPRISE} AND {SIGNED_2025}",
+                    "customers_v2 c JOIN customers d ON d.customer_id = c.customer_id",
+                ),
+            ),
+            Trap(
+                "every tier",
+                "leaves out the plan tier",
+                _signups(f"c.is_deleted = 0 AND {SIGNED_2025}"),
+            ),
+            Trap(
+                "deprecated table",
+                "counts sign-ups in the deprecated customers table, which has no plan tier",
+                _signups(SIGNED_2025, "customers c"),
+            ),
+            Trap(
+                "updated_at",
+                "takes updated_at for the sign-up",
+                _signups(
+                    f"{ENTERPRISE} AND c.updated_at >= '2025-01-01' AND c.updated_at < '2026-01-01'"
+                ),
+            ),
+            Trap(
+                "first order",
+                "takes the first order for the sign-up",
+                _signups(
+                    f"{ENTERPRISE} AND (SELECT MIN(o.booked_at) FROM orders o WHERE o.customer_id "
+                    "= c.customer_id) BETWEEN '2025-01-01' AND '2025-12-31 23:59:59'"
+                ),
+            ),
+            Trap(
+                "last day lost",
+                "leaves out the last day of the year",
+                _signups(
+                    f"{ENTERPRISE} AND c.signup_date >= '2025-01-01' AND c.signup_date < "
+                    "'2025-12-31'"
+                ),
+            ),
+            Trap(
+                "first day lost",
+                "leaves out the first day of the year",
+                _signups(
+                    f"{ENTERPRISE} AND c.signup_date > '2025-01-01' AND c.signup_date < "
+                    "'2026-01-01'"
+                ),
+            ),
+            Trap(
+                "since 2025",
+                "has no upper bound on the date",
+                _signups(f"{ENTERPRISE} AND c.signup_date >= '2025-01-01'"),
+            ),
+        ),
+    ),
+)
+
+# ---- 5. SQL text ---------------------------------------------------------------------------------
+#
+# SQL is never rewritten: these functions look at it, and say where its parts begin and end.
+
+
+class Token(NamedTuple):
+    """A piece of SQL: `kind` is space, comment, string, name, number or mark."""
+
+    kind: str
+    start: int
+    end: int
+    closed: bool = True  # False for a string, quoted name or comment that nothing ends
+
+
+# One match per token. Quoted tokens only match their opening here: _close finds the end, so that
+# megabytes inside a string cost one search and no regular-expression stack.
+TOKEN = re.compile(
+    r"""(?P<space>[ \t\n\r\f\ufeff]+)
+      | (?P<comment>--[^\n]*)
+      | (?P<quoted>/\*|[xX]?'|"|`|\[)
+      | (?P<number>\d[\w.]*(?:(?<=[eE])[+-]\w*)?|\.\d\w*(?:(?<=[eE])[+-]\w*)?)
+      | (?P<name>[^\W\d][\w$]*)
+      | (?P<mark>->>|->|<=|>=|<>|==|!=|<<|>>|\|\||[?:@#$]\w+|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+CLOSERS = {"/*": "*/", "'": "'", '"': '"', "`": "`", "[": "]"}
+BLANK = ("space", "comment")
+
+
+def tokens(
+    sql: str, start: int = 0, stop: Optional[int] = None, last: Optional[dict[str, int]] = None
+) -> Iterator[Token]:
+    """The tokens of sql[start:stop], gapless. `last` is a memo for calls with one `stop`."""
+    stop = len(sql) if stop is None else stop
+    last = {} if last is None else last
+    while start < stop:
+        found = TOKEN.match(sql, start, stop)
+        assert found is not None  # the last alternative takes any character
+        kind, end, closed = str(found.lastgroup), found.end(), True
+        if kind == "quoted":
+            opener = found.group()[-1] if found.group() != "/*" else "/*"
+            kind = {"/*": "comment", "'": "string"}.get(opener, "name")
+            end, closed = _close(sql, end, stop, CLOSERS[opener], last)
+        yield Token(kind, start, end, closed)
+        start = end
+
+
+def _close(sql: str, at: int, stop: int, closer: str, last: dict[str, int]) -> tuple[int, bool]:
+    """Where a quoted token ends and whether anything ended it. A doubled quote is no end."""
+    if closer not in last:
+        last[closer] = sql.rfind(closer, at, stop)
+    while at <= last[closer]:
+        found = sql.find(closer, at, stop)
+        if found < 0:
+            break
+        at = found + len(closer)
+        if closer in "*/]" or sql[at : min(at + 1, stop)] != closer:
+            return at, True
+        at += 1
+    return stop, False
+
+
+# What ends plain text: the only places where a statement can end or a quoted part begin. Runs are
+# taken at once, for megabytes of SQL are a way to keep a reader busy.
+STOPS = re.compile(r"(?:--[^\n]*(?:\n[ \t\n\r\f]*|\Z))+|/\*|'|\"|`|\[|;[; \t\n\r\f]*")
+SPACES = " \t\n\r\f\ufeff"
+NOT_SPACE = re.compile(f"[^{SPACES}]")
+
+
+def statements(sql: str) -> list[tuple[int, int]]:
+    """Start and end of each real statement: its first to its last token that is not blank."""
+    found: list[tuple[int, int]] = []
+    begun: Optional[int] = None
+    at = end = 0
+    last: dict[str, int] = {}
+    while at < len(sql):
+        stop = STOPS.search(sql, at)
+        edge = stop.start() if stop else len(sql)
+        text = NOT_SPACE.search(sql, at, edge)
+        if text:
+            begun = text.start() if begun is None else begun
+            end = at + len(sql[at:edge].rstrip(SPACES))
+        at = stop.end() if stop else edge
+        mark = sql[edge : edge + 1]
+        if mark == ";" and begun is not None:
+            found.append((begun, end))
+            begun = None
+        elif mark == "/":
+            at, _ = _close(sql, at, len(sql), "*/", last)
+        elif mark in CLOSERS:
+            begun = edge if begun is None else begun
+            at, _ = _close(sql, at, len(sql), CLOSERS[mark], last)
+            end = at
+    return found if begun is None else [*found, (begun, end)]
+
+
+def without_tail(sql: str) -> str:
+    """The SQL without the semicolons, spaces and comments after its last statement."""
+    found = statements(sql)
+    return sql[: found[-1][1]] if found else ""
+
+
+def first_word(sql: str) -> str:
+    """The first word of the SQL in capitals, "" where it does not begin with one."""
+    for token in tokens(sql):
+        if token.kind not in BLANK and sql[token.start : token.end] != ";":
+            return sql[token.start : token.end].upper() if token.kind == "name" else ""
+    return ""
+
+
+def screen(sql: str, line: int = 1) -> tuple[str, str]:
+    """Reason and detail for a candidate that need not run at all, or ("", "").
+
+    `line` is the number of its first line in the answers file.
+    """
+    if len(sql) > SQL_LIMIT:
+        return "too_large", f"{len(sql):,} characters of SQL; at most {SQL_LIMIT:,} are run"
+    found = statements(sql)
+    if not found:
+        return "no_sql", ""
+    if len(found) > 1 and first_word(sql) != "CREATE":  # a trigger's body has semicolons of its own
+        at = line + sql.count("\n", 0, found[1][0])
+        return "multiple_statements", f"a second statement begins on line {at}; an answer is one"
+    return "", ""
+
+
+def order_terms(sql: str) -> Optional[list[str]]:
+    """The terms of the outermost ORDER BY, None where there is none."""
+    words = _outer_words(sql)
+    at = [
+        i for i, (word, _) in enumerate(words[:-1]) if word == "ORDER" and words[i + 1][0] == "BY"
+    ]
+    if not at:
+        return None
+    begin = words[at[-1] + 1][1].end
+    ends = [token.start for word, token in words[at[-1] + 2 :] if word in ("LIMIT", ";")]
+    stop = ends[0] if ends else len(sql)
+    commas = [t.start for word, t in words if word == "," and begin <= t.start < stop]
+    edges = [begin, *commas, stop]
+    return [sql[a:b].lstrip(",").strip() for a, b in zip(edges, edges[1:])]
+
+
+def _outer_words(sql: str) -> list[tuple[str, Token]]:
+    """Words and marks outside all parentheses, in capitals."""
+    found = []
+    depth = 0
+    for token in tokens(sql):
+        word = sql[token.start : token.end].upper()
+        if token.kind == "mark" and word in "()":
+            depth += 1 if word == "(" else -1
+        elif depth == 0 and token.kind in ("name", "number", "mark"):
+            found.append((word, token))
+    return found
+
+
+SORT_TAIL = re.compile(r"(?is)\s+(?:ASC|DESC)$|\s+NULLS\s+(?:FIRST|LAST)$")
+COLLATION = re.compile(r"(?is)\s+COLLATE\s+(\w+)$")
+
+
+def sort_expression(term: str) -> tuple[str, str]:
+    """An ORDER BY term without its direction, and the collation that it names in capitals or ""."""
+    term = SORT_TAIL.sub("", SORT_TAIL.sub("", _without_comments(term)))
+    collation = COLLATION.search(term)
+    return COLLATION.sub("", term).strip(), collation.group(1).upper() if collation else ""
+
+
+def _without_comments(sql: str) -> str:
+    return "".join(
+        " " if token.kind == "comment" else sql[token.start : token.end] for token in tokens(sql)
+    ).strip()
+
+
+def with_columns(sql: str, expressions: Sequence[str]) -> Optional[str]:
+    """The query with further result columns, None where that would change what it returns.
+
+    For a single SELECT without DISTINCT: the columns go to the end of its result list. Used only to
+    read the sort keys of a reference, never for a candidate.
+    """
+    words = _outer_words(without_tail(sql))
+    names = [word for word, _ in words]
+    selects = names.count("SELECT")
+    compound = {"UNION", "INTERSECT", "EXCEPT", "VALUES"} & set(names)
+    if selects != 1 or compound or "DISTINCT" in names[names.index("SELECT") :][:2]:
+        return None
+    after = names[names.index("SELECT") :]
+    ends = [after.index(word) for word in ("FROM", "WHERE", "GROUP", "ORDER") if word in after]
+    at = words[names.index("SELECT") + min(ends)][1].start
+    extra = "".join(f", ({expression})" for expression in expressions)
+    # On a line of its own: what stands before may end in a comment.
+    return f"{sql[:at]}\n{extra}\n{without_tail(sql)[at:]}"
+
+
+# ---- 6. question sets and answers ----------------------------------------------------------------
+#
+# An answers file is a text with a marker line per question and the SQL below it. It is written by
+# people in a hurry and by chat tools, so fences, prose and unclosed quotes are all ordinary:
+#
+#   a marker that repeats its question's own text always begins a new block, so whatever a tool
+#   left open costs its own answer only;
+#   any other line of a marker's shape begins one too, unless it stands in a string, quoted name or
+#   block comment that closes before the next marker that repeats its text;
+#   in a block with one Markdown fence the answer is what stands in the fence.
+
+# Besides dashes, what Markdown puts before a heading, a list item, a quotation or bold text.
+MARKER = re.compile(
+    r"[\s\u200b\u2060\ufeff]{0,40}[-‐‑‒–—―−#*>]{0,40}[^\S\r\n]{0,40}[*_]{0,3}(q\d+)"
+    r"[^\S\r\n]{0,40}[*_]{0,3}[:：](?!:)[*_]{0,3}(.*)",
+    re.I | re.S,
+)
+FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^`\r\n]*?)[ \t]*[\r\n]*\Z")
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
+QUERY_WORDS = ("SELECT", "WITH", "VALUES")
+
+
+class Marker(NamedTuple):
+    """A line of a marker's shape: the question it names and whether it repeats its text."""
+
+    id: Optional[str]
+    written: str
+    strong: bool
+    rest: str
+
+
+class Piece(NamedTuple):
+    """Consecutive lines of a block, inside or outside a fence."""
+
+    first: int  # index of its first line
+    stop: int
+    fenced: bool
+
+
+class Block(NamedTuple):
+    """What stands between one marker and the next."""
+
+    marker: Optional[Marker]  # None before the first marker
+    line: int  # index of the marker's line
+    pieces: tuple[Piece, ...]
+
+
+def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
+    """An answers file's text, and a warning where its encoding had to be guessed."""
+    for mark, encoding in (
+        (b"\xff\xfe\x00\x00", "utf-32"),
+        (b"\x00\x00\xfe\xff", "utf-32"),
+        (b"\xff\xfe", "utf-16"),
+        (b"\xfe\xff", "utf-16"),
+    ):
+        if data.startswith(mark):
+            return data.decode(encoding, "replace"), ()
+    # Latin letters in UTF-16 without a mark: every other byte is NUL.
+    sample = data[:4096]
+    if len(sample) >= 4 and max(sample[0::2].count(0), sample[1::2].count(0)) > len(sample) // 3:
+        encoding = "utf-16-be" if sample[0::2].count(0) > sample[1::2].count(0) else "utf-16-le"
+        return data.decode(encoding, "replace"), (f"no byte-order mark: read as {encoding}",)
+    try:
+        return data.decode("utf-8-sig"), ()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return data.decode("latin-1"), (f"line {line}: not UTF-8; the file was read as Latin-1",)
+
+
+def read_answers(data: bytes, questions: Sequence[Question]) -> Answers:
+    """The answers in a commented file. Nothing is dropped without a warning."""
+    text, warnings = decode(data)
+    blocks, more = split_blocks(text, questions)
+    warnings += more
+    found: dict[str, Answer] = {}
+    marker_lines: dict[str, int] = {}
+    lines = line_spans(text)
+    for block in blocks:
+        if block.marker is None or block.marker.id is None:
+            warnings += _left_out(block, text, lines, questions)
+            continue
+        name, line = block.marker.id, block.line + 1
+        if name in found:
+            both = f"the marker stands on lines {marker_lines[name]} and {line}; keep one"
+            found[name] = Answer("", line, "ambiguous_sql", both)
+        else:
+            found[name], marker_lines[name] = _answer(block, text, lines), line
+    if not found:
+        warnings += ("no marker found: an answer stands below a line such as '-- Q01: ...'",)
+    empty = Answer("", 0, "no_sql")
+    return Answers({q.id: found.get(q.id, empty) for q in questions}, warnings)
+
+
+def line_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of every line, its line end included."""
+    spans = [match.span() for match in LINE.finditer(text)]
+    return [span for span in spans if span[0] < span[1]]
+
+
+def split_blocks(
+    text: str, questions: Sequence[Question]
+) -> tuple[tuple[Block, ...], tuple[str, ...]]:
+    """The blocks of an answers file, in their order, and warnings about lines left inside SQL."""
+    lines = line_spans(text)
+    known = {int(q.id[1:]): q for q in questions if re.fullmatch(r"Q\d{1,9}", q.id)}
+    markers = {}
+    for i, (a, b) in enumerate(lines):
+        marker = _marker(text[a:b], known)
+        if marker is not None:
+            markers[i] = marker
+    strong = [i for i, marker in markers.items() if marker.strong]
+    edges = sorted({0, *strong, len(lines)})
+    reader = _BlockReader(text, lines, markers)
+    for first, stop in zip(edges, edges[1:]):
+        reader.read_segment(first, stop)
+    return tuple(reader.blocks), tuple(reader.warnings)
+
+
+def _marker(line: str, known: Mapping[int, Question]) -> Optional[Marker]:
+    found = MARKER.match(line)
+    if found is None:
+        return None
+    number = found.group(1)[1:]
+    question = known.get(int(number)) if len(number) < 10 else None
+    rest = found.group(2).strip()
+    strong = question is not None and _plain(rest).startswith(_plain(question.text))
+    return Marker(question.id if question else None, found.group(1), strong, rest)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+class _BlockReader:
+    """Cuts segments (from one strong marker to the next) into blocks, and blocks into pieces."""
+
+    def __init__(
+        self, text: str, lines: Sequence[tuple[int, int]], markers: Mapping[int, Marker]
+    ) -> None:
+        self.text, self.lines, self.markers = text, lines, markers
+        self.blocks: list[Block] = []
+        self.warnings: list[str] = []
+        self.carried = ""  # the fence that opened right before a marker and holds whole blocks
+
+    def read_segment(self, first: int, stop: int) -> None:
+        self.last: dict[str, int] = {}
+        self.stop = stop
+        self.offset = self.lines[stop - 1][1]
+        at = first
+        while at < stop:
+            at = self._read_block(at)
+
+    def _read_block(self, at: int) -> int:
+        """Reads the block that begins on line `at`; returns the line where the next one begins."""
+        marker = self.markers.get(at)
+        body = at if marker is None else at + 1
+        fence, carried = self.carried, bool(self.carried)
+        pieces: list[Piece] = []
+        first = i = body
+        self._sql_from(body)
+        while i < self.stop:
+            prose = not fence and any(piece.fenced for piece in pieces)
+            if i in self.markers and (prose or not self._is_text(i)):
+                break
+            change = self._fence_change(i, fence, first)
+            if change is not None:
+                pieces.append(Piece(first, i, bool(fence)))
+                fence, first, carried = change, i + 1, False
+                self._sql_from(first)
+            i += 1
+        pieces.append(Piece(first, i, bool(fence)))
+        # A fence that opens right before a marker holds the blocks from there; any other ends here.
+        holds = carried or self._blank(first, i)
+        self.carried = fence if fence and holds else ""
+        self.blocks.append(Block(marker, at, tuple(pieces)))
+        return i
+
+    def _sql_from(self, line: int) -> None:
+        start = self.lines[line][0] if line < self.stop else self.offset
+        self.tokens = tokens(self.text, start, self.offset, self.last)
+        self.token: Optional[Token] = None
+
+    def _token_at(self, offset: int) -> Optional[Token]:
+        """The token that stands at an offset, the first character of it excluded."""
+        while self.token is None or self.token.end <= offset:
+            self.token = next(self.tokens, None)
+            if self.token is None:
+                return None
+        return self.token if self.token.start < offset else None
+
+    def _is_text(self, i: int) -> bool:
+        """Whether a marker-like line stands inside a string or comment that closes in time."""
+        marker = self.markers[i]
+        token = None if marker.strong else self._token_at(self.lines[i][0])
+        if token is None or not token.closed or token.kind not in ("string", "name", "comment"):
+            return False
+        begun = self.text.count("\n", 0, token.start) + 1
+        self.warnings.append(
+            f"line {i + 1}: looks like a marker for {marker.written} but stands inside the"
+            f" {'comment' if token.kind == 'comment' else 'quotes'} begun on line {begun}"
+        )
+        return True
+
+    def _fence_change(self, i: int, fence: str, first: int) -> Optional[str]:
+        """The fence that is open after line `i`, None where the line changes nothing."""
+        found = FENCE.match(self.text[slice(*self.lines[i])])
+        if found is None:
+            return None
+        mark, info = found.groups()
+        if not fence:
+            return None if self._fence_in_sql(i, first) else mark
+        if info and mark[0] == fence[0]:
+            return mark  # the one before was never closed
+        closes = mark[0] == fence[0] and (len(mark) >= len(fence))
+        return "" if closes and not info else None
+
+    def _fence_in_sql(self, i: int, first: int) -> bool:
+        """Whether a fence line is part of a string in plain SQL, not the end of some prose."""
+        below = first_word(self.text[slice(*self.lines[i + 1])]) if i + 1 < self.stop else ""
+        begins = first_word(self.text[self.lines[first][0] : self.lines[i][0]])
+        if begins not in QUERY_WORDS or below in QUERY_WORDS:
+            return False
+        token = self._token_at(self.lines[i][0])
+        return token is not None and token.closed and token.kind in ("string", "name", "comment")
+
+    def _blank(self, first: int, stop: int) -> bool:
+        a = self.lines[first][0] if first < len(self.lines) else len(self.text)
+        b = self.lines[stop][0] if stop < len(self.lines) else len(self.text)
+        return not self.text[a:b].strip()
+
+
+def _text_of(piece: Piece, text: str, lines: Sequence[tuple[int, int]]) -> str:
+    return (
+        text[lines[piece.first][0] : lines[piece.stop - 1][1]] if piece.first < piece.stop else ""
+    )
+
+
+def _answer(block: Block, text: str, lines: Sequence[tuple[int, int]]) -> Answer:
+    """The one candidate of a block, or why there is none."""
+    filled = [p for p in block.pieces if p.fenced and statements(_text_of(p, text, lines))]
+    if len(filled) > 1:
+        where = f"lines {filled[0].first} and {filled[1].first}"  # of the fences themselves
+        return Answer(
+            "", block.line + 1, "ambiguous_sql", f"two fenced blocks, on {where}; keep one"
+        )
+    chosen = filled or [p for p in block.pieces if not p.fenced]
+    sql = "".join(_text_of(p, text, lines) for p in chosen)
+    line = chosen[0].first + 1 if chosen else block.line + 1
+    if block.marker is not None and _begins_beside(block.marker, sql):
+        sql, line = f"{block.marker.rest}\n{sql}", block.line + 1
+    reason, detail = screen(sql, line)
+    return Answer("" if reason == "no_sql" else sql, line, reason, detail)
+
+
+def _begins_beside(marker: Marker, below: str) -> bool:
+    """Whether the SQL begins on the marker's own line, where a paraphrase may stand too."""
+    if marker.strong or first_word(below) in QUERY_WORDS:
+        return False
+    return first_word(marker.rest) in QUERY_WORDS
+
+
+def _left_out(
+    block: Block, text: str, lines: Sequence[tuple[int, int]], questions: Sequence[Question]
+) -> tuple[str, ...]:
+    """The warning about text that belongs to no question."""
+    if block.marker is not None:
+        from difflib import get_close_matches
+
+        written = block.marker.written.upper()[:12]
+        near = get_close_matches(written, [q.id for q in questions], 1, 0.0)[0]
+        hint = f"did you mean {near}? What follows it is left out"
+        return (f"line {block.line + 1}: no question has the id {written}; {hint}",)
+    for piece in block.pieces:
+        for token in tokens(_text_of(piece, text, lines)):
+            if token.kind not in BLANK:
+                at = text.count("\n", 0, lines[piece.first][0] + token.start) + 1
+                return (f"line {at}: text before the first marker is ignored",)
+    return ()
+
+
+TEMPLATE_HEAD = """\
+-- Answers for score_nl2sql.py
+--
+-- Ask your tool each question exactly as it is written here, in a fresh conversation, with the
+-- database schema as its only help. Paste the SQL that it writes below the question, without
+-- mending it: a typo, a wrong table or a missing filter is part of the answer.
+-- Leave the space empty where the tool gave no SQL. Keep the marker lines.
+"""
+
+
+def answers_template(questions: Sequence[Question]) -> str:
+    """An answers file to paste SQL into: a marker per question and what to watch for."""
+    blocks = [f"-- {q.id}: {q.text}\n--   watch for: {q.trap}\n\n\n" for q in questions]
+    return TEMPLATE_HEAD + "\n" + "\n".join(blocks)
+
+
+def read_contract(keys: Mapping[str, Any]) -> Contract:
+    """A contract from its written keys and values. Raises ScoreError for nonsense."""
+    contract = Contract()
+    for key, value in keys.items():
+        name, _, column = key.partition(".")
+        reader = CONTRACT_KEYS.get((name, bool(column)))
+        if reader is None:
+            from difflib import get_close_matches
+
+            near = get_close_matches(key, sorted(k for k, _ in CONTRACT_KEYS), 1)
+            raise ScoreError(
+                f"contract: no key {key!r}" + (f"; did you mean {near[0]}?" if near else "")
+            )
+        try:
+            contract = reader(contract, column, value)
+        except (ValueError, TypeError) as error:
+            raise ScoreError(f"contract: {key} = {value!r}: {error}") from None
+    return contract
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    names = tuple(str(part).strip() for part in parts)
+    if not all(names):
+        raise ValueError("a name is empty")
+    return names
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"one of {', '.join(words)} is meant")
+        return str(value)
+
+    return check
+
+
+def _sort_keys(value: Any) -> tuple[SortKey, ...]:
+    keys = []
+    for part in _names(value):
+        words = part.split()
+        direction = words[-1].lower() if len(words) > 1 else ""
+        name = " ".join(words[:-1]) if direction in ("asc", "desc") else part
+        keys.append(SortKey(name, direction == "desc"))
+    return tuple(keys)
+
+
+def _order(value: Any) -> Union[str, tuple[SortKey, ...]]:
+    if value in ("ignore", "exact", "auto"):
+        return str(value)
+    word, _, keys = str(value).partition(" ")
+    if word.lower() != "by":
+        raise ValueError("ignore, exact or 'by NAME [desc], ...' is meant")
+    return _sort_keys(keys)
+
+
+def _top(value: Any) -> Top:
+    found = re.fullmatch(r"(?is)\s*(\d+)\s+(with\s+ties\s+)?by\s+(.+)", str(value))
+    if found is None or int(found.group(1)) < 1:
+        raise ValueError("'N [with ties] by NAME [desc], ...' is meant")
+    return Top(int(found.group(1)), bool(found.group(2)), _sort_keys(found.group(3)))
+
+
+def _decimals(value: Any) -> Tolerance:
+    number = int(str(value))
+    if not 0 <= number <= 30:
+        raise ValueError("a whole number from 0 to 30 is meant")
+    return Tolerance(decimals=number)
+
+
+def _relative(value: Any) -> Tolerance:
+    number = float(value)
+    if not 0 <= number < 1:
+        raise ValueError("a number from 0 to below 1 is meant")
+    return Tolerance(relative=number)
+
+
+def zone_of(name: str) -> Any:
+    """The tzinfo of `UTC`, `+02:00` or an IANA name, None for "". ValueError for anything else."""
+    if not name:
+        return None
+    import datetime
+
+    if name.upper() in ("UTC", "Z"):
+        return datetime.timezone.utc
+    found = re.fullmatch(r"([+-])(\d\d):?(\d\d)", name)
+    if found:
+        minutes = int(found.group(2)) * 60 + int(found.group(3))
+        return datetime.timezone(datetime.timedelta(minutes=int(found.group(1) + "1") * minutes))
+    import zoneinfo
+
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, OSError):
+        raise ValueError(f"no time zone {name!r} on this machine") from None
+
+
+def _dates(value: Any) -> dict[str, str]:
+    found = {}
+    for part in _names(value):
+        name, _, zone = part.partition(" in ")
+        found[name.strip()] = zone.strip()
+        zone_of(zone.strip())
+    return found
+
+
+def _changes(
+    field_name: str, read: Callable[[Any], Any]
+) -> Callable[[Contract, str, Any], Contract]:
+    return lambda contract, _, value: contract._replace(**{field_name: read(value)})
+
+
+def _adds(field_name: str, read: Callable[[Any], Any]) -> Callable[[Contract, str, Any], Contract]:
+    def change(contract: Contract, column: str, value: Any) -> Contract:
+        columns = {**getattr(contract, field_name), column.lower(): read(value)}
+        changes: dict[str, Any] = {field_name: columns}
+        return contract._replace(**changes)
+
+    return change
+
+
+# (key, whether it names a column): what it does to the contract.
+CONTRACT_KEYS: dict[tuple[str, bool], Callable[[Contract, str, Any], Contract]] = {
+    ("duplicates", False): _changes("duplicates", _one_of("count", "ignore")),
+    ("order", False): _changes("order", _order),
+    ("top", False): _changes("top", _top),
+    ("columns", False): _changes("columns", _one_of("auto", "position", "names", "any")),
+    ("optional", False): _changes("optional", _names),
+    ("extra", False): _changes("extra", _one_of("refuse", "allow")),
+    ("alias", True): _adds("alias", _names),
+    ("decimals", False): _changes("tolerance", _decimals),
+    ("decimals", True): _adds("by_column", _decimals),
+    ("relative", False): _changes("tolerance", _relative),
+    ("relative", True): _adds("by_column", _relative),
+    ("text", False): _changes(
+        "text", lambda value: tuple(map(_one_of("nocase", "trim"), _names(value)))
+    ),
+    ("time", False): _changes("time", _names),
+    ("date", False): _changes("date", _dates),
+}
+
+
+def contract_keys(contract: Contract) -> dict[str, str]:
+    """The contract as read_contract reads it: only the keys that depart from the defaults."""
+    keys = {"order": _order_words(contract.order)} if contract.order != "auto" else {}
+    if contract.top is not None:
+        ties = " with ties" if contract.top.ties else ""
+        keys["top"] = f"{contract.top.number}{ties} {_order_words(contract.top.keys)}"
+    for name, standard in (("duplicates", "count"), ("columns", "auto"), ("extra", "refuse")):
+        if getattr(contract, name) != standard:
+            keys[name] = getattr(contract, name)
+    for name in ("optional", "text", "time"):
+        if getattr(contract, name):
+            keys[name] = ", ".join(getattr(contract, name))
+    keys.update(_tolerance_keys("", contract.tolerance))
+    for column, tolerance in contract.by_column.items():
+        keys.update(_tolerance_keys(f".{column}", tolerance))
+    keys.update({f"alias.{column}": ", ".join(names) for column, names in contract.alias.items()})
+    dates = [f"{column} in {zone}" if zone else column for column, zone in contract.date.items()]
+    return {**keys, "date": ", ".join(dates)} if dates else keys
+
+
+def _order_words(order: Union[str, tuple[SortKey, ...]]) -> str:
+    if isinstance(order, str):
+        return order
+    return "by " + ", ".join(f"{key.name} desc" if key.descending else key.name for key in order)
+
+
+def _tolerance_keys(suffix: str, tolerance: Tolerance) -> dict[str, str]:
+    if tolerance.decimals is not None:
+        return {f"decimals{suffix}": str(tolerance.decimals)}
+    return {f"relative{suffix}": repr(tolerance.relative)} if tolerance.relative is not None else {}
+
+
+# ---- 7. comparison -------------------------------------------------------------------------------
+#
+# Equal results are the common case and must cost hardly more than fetching them, so the first look
+# is a digest: a sum over a keyed hash of each row's typed bytes, with no rows kept. Only when the
+# digests differ are rows looked at, and then the contract is climbed as a ladder: alignments in
+# their order, and under each the rows exactly, then within the tolerance.
+
+CHUNK = 1024  # rows per step of a digest, and per chunk sum
+HOLD_ROWS = 20_000  # a result up to this size is kept, so that looking again costs no second run
+HOLD_BYTES = 64 * MIB
+BUCKETS = 1 << 16
+GATHER_CELLS = 4_000_000  # cells of the rows that may be gathered for a second look
+PAIR_STEPS = 2_000_000  # candidate pairs that a tolerance search looks at
+REFINEMENTS = 200  # of a column search
+SEARCH_CELLS = 20_000_000
+SUBSETS = 500  # column subsets tried where `extra = allow`
+
+
+class Digest(NamedTuple):
+    """What identifies a result within this process: equal digests are equal typed rows."""
+
+    rows: int
+    total: int  # whatever the order of the rows
+    sequence: int  # in their order
+    chunks: tuple[int, ...]  # a sum for each CHUNK rows
+
+
+class Result:
+    """Columns and rows that a query returned. `rows()` may be called again and again."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rows: Callable[[], Iterable[Row]],
+        digest: Digest,
+        held: bool = True,
+    ) -> None:
+        self.columns, self.rows, self.digest = tuple(columns), rows, digest
+        self.held = held  # False where rows() runs the query once more
+        self.count, self.width = digest.rows, len(self.columns)
+        self.known_kinds: Optional[list[frozenset[str]]] = None
+
+    @classmethod
+    def of(cls, columns: Sequence[str], rows: Sequence[Row]) -> Result:
+        """A result from rows in memory."""
+        return cls(columns, lambda: rows, take(iter(rows), sys.maxsize)[0])
+
+    def kinds(self) -> list[frozenset[str]]:
+        """The storage kinds of each column's cells that are not NULL, looked at once."""
+        if self.known_kinds is None:
+            self.known_kinds = self._look_at_kinds()
+        return self.known_kinds
+
+    def _look_at_kinds(self) -> list[frozenset[str]]:
+        kinds: list[set[type]] = [set() for _ in self.columns]
+        for chunk in chunks(self.rows()):
+            for found, column in zip(kinds, zip(*chunk)):
+                found.update(map(type, column))
+        return [frozenset(KINDS[kind] for kind in found if kind in KINDS) for found in kinds]
+
+
+KINDS = {int: "integer", bool: "integer", float: "real", str: "text", bytes: "blob"}
+
+
+def take(
+    rows: Iterator[Row], max_rows: int, cell_limit: int = sys.maxsize
+) -> tuple[Digest, Optional[list[Row]]]:
+    """The digest of the rows, and the rows themselves where they are few. Raises TooLarge."""
+    held: Optional[list[Row]] = []
+    count = total = sequence = size = 0
+    sums: list[int] = []
+    version = itertools.repeat(2)  # later versions of marshal write references, not only values
+    while True:
+        if held is None:
+            hashes = list(map(hash, map(marshal.dumps, islice(rows, CHUNK), version)))
+        else:
+            hashes = []
+            for row in islice(rows, CHUNK):
+                data = marshal.dumps(row, 2)
+                size += len(data)
+                if len(data) > cell_limit and max(map(_length, row)) > cell_limit:
+                    raise TooLarge(f"a cell of more than {cell_limit:,} bytes")
+                hashes.append(hash(data))
+                if held is not None:
+                    held.append(row)
+                    held = held if size <= HOLD_BYTES else None
+        if not hashes:
+            return Digest(count, total, sequence, tuple(sums)), held
+        count += len(hashes)
+        if count > max_rows:
+            raise TooLarge(f"more than {max_rows:,} rows (--max-rows)")
+        sums.append(sum(hashes))
+        total += sums[-1]
+        sequence = hash((sequence, *hashes))
+        held = held if held is not None and count <= HOLD_ROWS else None
+
+
+def _length(cell: Cell) -> int:
+    return len(cell) if isinstance(cell, (str, bytes)) else 0
+
+
+def chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """The rows, CHUNK at a time."""
+    source = iter(rows)
+    while True:
+        chunk = list(islice(source, CHUNK))
+        if not chunk:
+            return
+        yield chunk
+
+
+# -- cells
+
+
+def is_number(cell: Cell) -> bool:
+    return not isinstance(cell, (str, bytes, type(None)))
+
+
+def cells_agree(a: Cell, b: Cell, tolerance: Tolerance) -> bool:
+    """Whether two cells are the same under the contract's rule for numbers."""
+    if is_number(a) and is_number(b):
+        return numbers_agree(a, b, tolerance)
+    return type(a) is type(b) and bool(a == b)
+
+
+def numbers_agree(a: Any, b: Any, tolerance: Tolerance) -> bool:
+    """Whether two numbers agree within a tolerance; an infinity equals only itself."""
+    if a == b:
+        return True
+    if a in (INFINITY, -INFINITY) or b in (INFINITY, -INFINITY):
+        return False
+    if tolerance.decimals is not None:
+        return _within_decimals(a, b, tolerance.decimals)
+    # A whole number beside an integer is exact, beyond 2^53 too.
+    exact = tolerance.relative is None and (isinstance(a, int) or isinstance(b, int))
+    if exact and a == int(a) and b == int(b):
+        return False
+    relative = RELATIVE if tolerance.relative is None else tolerance.relative
+    return bool(abs(a - b) <= relative * max(abs(a), abs(b)))
+
+
+INFINITY = float("inf")
+
+
+def _within_decimals(a: Any, b: Any, decimals: int) -> bool:
+    """Half a unit of the last decimal, bound included, on the shortest decimal text of each."""
+    half = 0.5 * 10.0**-decimals
+    apart = abs(a - b)
+    doubt = 1e-9 * half + 1e-15 * max(abs(a), abs(b))  # what binary fractions may hide
+    if abs(apart - half) > doubt:
+        return bool(apart < half)
+    from decimal import Context, Decimal
+
+    exact = Context(prec=800)
+    return abs(exact.subtract(Decimal(str(a)), Decimal(str(b)))) <= Decimal(5).scaleb(-decimals - 1)
+
+
+TIME = re.compile(
+    r"\s*(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*"
+    r"(Z|[+-]\d\d(?::?\d\d)?)?)?\s*",
+    re.IGNORECASE,
+)
+
+
+def read_time(cell: Cell) -> Cell:
+    """An ISO 8601 time with an offset, in UTC. Raises Refused for anything else but NULL."""
+    if cell is None:
+        return None
+    moment, fraction, offset = _moment(cell)
+    if offset is None:
+        raise Refused(f"{show_cell(cell)} has no offset")
+    try:
+        utc = moment - offset
+    except OverflowError:
+        raise Refused(f"{show_cell(cell)} is out of range") from None
+    return f"{utc.isoformat()}{'.' + fraction if fraction else ''}Z"
+
+
+def read_date(cell: Cell, zone: str) -> Cell:
+    """The calendar day of an ISO 8601 date or time, in a zone where it has an offset."""
+    if cell is None:
+        return None
+    moment, _, offset = _moment(cell)
+    if offset is None or not zone:
+        return str(moment.date().isoformat())
+    import datetime
+
+    aware = moment.replace(tzinfo=datetime.timezone(offset))
+    return str(aware.astimezone(zone_of(zone)).date().isoformat())
+
+
+def _moment(cell: Cell) -> tuple[Any, str, Any]:
+    """A cell as (time without zone, fraction's digits, offset or None)."""
+    import datetime
+
+    found = TIME.fullmatch(cell) if isinstance(cell, str) else None
+    if found is None:
+        raise Refused(f"{show_cell(cell)} is no ISO 8601 time")
+    *numbers, fraction, zone = found.groups()
+    try:
+        year, month, day, hour, minute, second = (int(n or 0) for n in numbers)
+        moment = datetime.datetime(year, month, day, hour, minute, second)
+    except ValueError:
+        raise Refused(f"{show_cell(cell)} is no time that exists") from None
+    offset = None
+    if zone:
+        digits = "0000" if zone in "Zz" else zone[1:].replace(":", "").ljust(4, "0")
+        sign = -1 if zone[0] == "-" else 1
+        offset = sign * datetime.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+        if abs(offset) >= datetime.timedelta(days=1):
+            raise Refused(f"{show_cell(cell)} has no offset that exists")
+    return moment, (fraction or "").rstrip("0"), offset
+
+
+def _cell_readers(contract: Contract, columns: Sequence[str]) -> list[Any]:
+    """Per column the function that reads a cell as the contract says, or None."""
+    times = {name.lower() for name in contract.time}
+    dates = {name.lower(): zone for name, zone in contract.date.items()}
+    readers: list[Any] = []
+    for name in (column.lower() for column in columns):
+        if name in times:
+            readers.append(read_time)
+        elif name in dates:
+            readers.append(lambda cell, zone=dates[name]: read_date(cell, zone))
+        else:
+            readers.append(_text_reader(contract.text))
+    return readers
+
+
+def _text_reader(options: tuple[str, ...]) -> Optional[Callable[[Cell], Cell]]:
+    if not options:
+        return None
+
+    def read(cell: Cell) -> Cell:
+        if not isinstance(cell, str):
+            return cell
+        cell = cell.strip() if "trim" in options else cell
+        return cell.casefold() if "nocase" in options else cell
+
+    return read
+
+
+# -- the ladder
+
+
+def compare(
+    want: Result, got: Result, contract: Contract, runs: Optional[Sequence[int]] = None
+) -> Comparison:
+    """Whether two results are the same under the contract, and if not, how they differ.
+
+    `runs` are the lengths of the runs of rows that tie on the reference's own sort keys, given
+    where the contract's order is "auto" and the reference sorts; None where sequence is free.
+    """
+    problem = contract_problem(want, contract)
+    if problem:
+        return _comparison("reference_error", want, got, note=problem)
+    if _same_digest(want, got, contract, runs):
+        return _comparison(_vacuous(want), want, got)
+    search = _Search(want, got, contract, runs)
+    return _comparison(_vacuous(want), want, got) if search.found() else search.diagnosis()
+
+
+def matches(want: Result, got: Result, contract: Contract) -> bool:
+    """Whether two results are the same under the contract, their sequence aside."""
+    if contract_problem(want, contract):
+        return False
+    return _same_digest(want, got, contract, None) or _Search(want, got, contract, None).found()
+
+
+def contract_problem(want: Result, contract: Contract) -> str:
+    """Why the contract does not fit the reference's result, "" where it does."""
+    names = [*contract.optional, *contract.by_column, *contract.alias, *contract.time]
+    names += [*contract.date]
+    for keys in (contract.order, contract.top.keys if contract.top else ()):
+        names += [key.name for key in keys if isinstance(key, SortKey)]
+    have = {column.lower() for column in want.columns}
+    for name in names:
+        if name.lower() not in have:
+            return f"the contract names {name}, which is no column of the reference"
+    readers = _cell_readers(contract, want.columns) if contract.time or contract.date else []
+    try:
+        for row in want.rows() if readers else ():
+            _read_row(row, readers)
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+def _same_digest(
+    want: Result, got: Result, contract: Contract, runs: Optional[Sequence[int]]
+) -> bool:
+    """Whether the digests alone settle it: the same typed rows, column by column."""
+    sorted_by_contract = contract.order not in ("auto", "ignore") or contract.top
+    if sorted_by_contract or contract.time or contract.date or contract.columns == "names":
+        return False
+    if want.width != got.width or want.digest.total != got.digest.total:
+        return False
+    if runs is not None and want.digest.sequence != got.digest.sequence:
+        return False
+    return want.count == got.count
+
+
+def _vacuous(want: Result) -> str:
+    if want.count > 1:
+        return ""
+    return "vacuous" if all(cell is None for row in want.rows() for cell in row) else ""
+
+
+def _comparison(reason: str, want: Result, got: Result, **more: Any) -> Comparison:
+    return Comparison(
+        reason,
+        want_columns=want.columns,
+        got_columns=got.columns,
+        want_count=want.count,
+        got_count=got.count,
+        **more,
+    )
+
+
+class Alignment(NamedTuple):
+    """Which columns of the candidate stand for which of the reference."""
+
+    kept: tuple[int, ...]  # the reference's columns that are compared
+    picks: tuple[int, ...]  # the candidate's columns that stand for them
+
+
+class _Search:
+    """Looks for an alignment under which two results match, and says how they differ if none."""
+
+    def __init__(
+        self, want: Result, got: Result, contract: Contract, runs: Optional[Sequence[int]]
+    ) -> None:
+        self.want, self.got, self.contract = want, got, contract
+        self.runs = runs
+        self.notes: list[str] = []  # searches that were cut short
+        self.refused = ""  # a cell of the candidate that the contract cannot read
+        self.misplaced: Optional[_View] = None  # rows match, their sequence does not
+
+    def found(self) -> bool:
+        counted = self.contract.duplicates == "count" and not self.contract.top
+        if counted and self.want.count != self.got.count:
+            return False
+        return any(self._fits(alignment) for alignment in self._alignments())
+
+    def _alignments(self) -> Iterator[Alignment]:
+        try:
+            yield from alignments(self.want, self.got, self.contract)
+        except SearchCut as cut:
+            self.notes.append(str(cut))
+
+    def _fits(self, alignment: Alignment) -> bool:
+        view = _View(self.want, self.got, alignment, self.contract)
+        try:
+            if self.contract.top is not None:
+                return self._fits_top(view, self.contract.top)
+            runs = self._runs(view)
+            if runs is not None and view.same_sequence(runs):
+                return True
+            if not view.same_rows():
+                return False
+            if runs is None:
+                return True
+            self.misplaced = self.misplaced or view
+        except Refused as refused:
+            self.refused = str(refused)
+        except SearchCut as cut:
+            self.notes.append(str(cut))
+        return False
+
+    def _fits_top(self, view: _View, top: Top) -> bool:
+        if not view.holds_top(top):
+            return False
+        if self.contract.order in ("auto", "ignore") or view.top_in_order(top):
+            return True
+        self.misplaced = self.misplaced or view
+        return False
+
+    def _runs(self, view: _View) -> Optional[Iterable[int]]:
+        order = self.contract.order
+        if order == "exact":
+            return itertools.repeat(1)
+        if not isinstance(order, str):
+            return view.sort_want(order)
+        return None if order == "ignore" else self.runs
+
+    # The reasons, in the order in which they are looked for.
+
+    def diagnosis(self) -> Comparison:
+        """How two results differ that match under no alignment."""
+        if self.refused:
+            return self._differs("type", self.refused)
+        if self.misplaced is not None:
+            runs = None if self.contract.top else self._runs(self.misplaced)
+            return self._differs("order", self.misplaced.first_misplaced(runs))
+        widths = range(self.want.width - len(self.contract.optional), self.want.width + 1)
+        if self.got.width not in widths and not (
+            self.contract.extra == "allow" and self.got.width > self.want.width
+        ):
+            return self._differs("columns", _width_note(self.want, self.got))
+        view = _View(self.want, self.got, self._plain_alignment(), self.contract)
+        if self.contract.top is not None:
+            return self._differs("rows", **view.difference(*view.top_differing(self.contract.top)))
+        left, right, complete = view.differing()
+        more = view.difference(left, right)
+        if not complete:
+            self.notes.append("so many rows differ that only some were looked at")
+            return self._differs("rows", **more)
+        rules = view.tolerances
+        if _same_multiset(left, right, rules):  # so the contract asks for names
+            return self._differs(
+                "columns", f"{_width_note(self.want, self.got)}: names count", **more
+            )
+        if _same_set(left, right, rules):
+            return self._differs("duplicates", **more)
+        if self._permuted(view):
+            return self._differs("columns", "the rows match in another order of columns", **more)
+        if _same_multiset(*_texts_as_numbers(left, right), rules):
+            return self._differs("type", "text where a number was wanted, or the reverse", **more)
+        return self._differs("rows", **more)
+
+    def _differs(self, reason: str, note: str = "", **more: Any) -> Comparison:
+        note = "; ".join(filter(None, [note, *self.notes]))
+        return _comparison(reason, self.want, self.got, note=note, **more)
+
+    def _plain_alignment(self) -> Alignment:
+        """By position, with what may be left out left out from the end."""
+        kept = list(range(self.want.width))
+        optional = [
+            i for i in kept if self.want.columns[i].lower() in _lower(self.contract.optional)
+        ]
+        while len(kept) > self.got.width and optional:
+            kept.remove(optional.pop())
+        return Alignment(tuple(kept), tuple(range(len(kept))))
+
+    def _permuted(self, view: _View) -> bool:
+        if self.contract.columns == "any" or not (self.want.held and self.got.held):
+            return False
+        if self.want.width != self.got.width or self.want.width < 2:
+            return False
+        left, right = list(view.left()), list(view.right())
+        try:
+            return any(
+                _same_multiset(
+                    left, [tuple(map(row.__getitem__, picks)) for row in right], view.tolerances
+                )
+                for picks in column_permutations(left, right, view.tolerances)
+            )
+        except SearchCut as cut:
+            self.notes.append(str(cut))
+            return False
+
+
+def _width_note(want: Result, got: Result) -> str:
+    def names(result: Result) -> str:
+        shown = ", ".join(visible(name) or "''" for name in result.columns[:8])
+        return f"{result.width} ({cut(shown)}{', ...' if result.width > 8 else ''})"
+
+    return f"got {names(got)}, wanted {names(want)}"
+
+
+def _lower(names: Iterable[str]) -> set[str]:
+    return {name.lower() for name in names}
+
+
+def _texts_as_numbers(left: list[Row], right: list[Row]) -> tuple[list[Row], list[Row]]:
+    """Both sides, with texts and blobs read as numbers in columns where they meet numbers."""
+    mixed = set()
+    for i, (wanted, found) in enumerate(zip(zip(*left), zip(*right))):
+        kinds = [
+            {is_number(cell) for cell in column if cell is not None} for column in (wanted, found)
+        ]
+        if kinds[0] != kinds[1]:
+            mixed.add(i)
+
+    def read(row: Row) -> Row:
+        return tuple(_as_number(cell) if i in mixed else cell for i, cell in enumerate(row))
+
+    return list(map(read, left)), list(map(read, right))
+
+
+def _as_number(cell: Cell) -> Cell:
+    """A text or blob that spells a number as that number, anything else as it is."""
+    if not isinstance(cell, (str, bytes)) or len(cell) > SAMPLE_TEXT:
+        return cell
+    text = cell.decode("latin-1") if isinstance(cell, bytes) else cell
+    if not text.isascii() or "_" in text:
+        return cell
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return cell
+
+
+# -- one alignment
+
+
+class _View:
+    """Two results under one alignment, their cells as the contract reads them."""
+
+    def __init__(self, want: Result, got: Result, alignment: Alignment, contract: Contract) -> None:
+        self.want, self.got, self.alignment, self.contract = want, got, alignment, contract
+        columns = [want.columns[i] for i in alignment.kept]
+        self.readers = _cell_readers(contract, columns)
+        if not any(self.readers):
+            self.readers = []
+        by_column = {name.lower(): rule for name, rule in contract.by_column.items()}
+        self.tolerances = [by_column.get(c.lower(), contract.tolerance) for c in columns]
+        self.sorted_want: Optional[list[Row]] = None
+
+    @property
+    def held(self) -> bool:
+        return self.want.held and self.got.held
+
+    @property
+    def straight(self) -> bool:
+        """Whether rows are compared as they came, so that the digests speak of them."""
+        whole = tuple(range(self.want.width))
+        return self.alignment == Alignment(whole, whole) and not self.readers
+
+    def left(self) -> Iterator[Row]:
+        source = self.want.rows() if self.sorted_want is None else self.sorted_want
+        return self._read(project(source, self.alignment.kept, self.want.width))
+
+    def right(self) -> Iterator[Row]:
+        return self._read(project(self.got.rows(), self.alignment.picks, self.got.width))
+
+    def _read(self, rows: Iterable[Row]) -> Iterator[Row]:
+        return (_read_row(row, self.readers) for row in rows) if self.readers else iter(rows)
+
+    def same_rows(self) -> bool:
+        """Whether the rows match, whatever their sequence."""
+        if self.contract.duplicates == "ignore":
+            return _same_set(list(self.left()), list(self.right()), self.tolerances)
+        if self.want.count != self.got.count:
+            return False
+        if self.held:
+            return _same_multiset(list(self.left()), list(self.right()), self.tolerances)
+        near = self._chunks_apart() if self.straight else None
+        if near is not None:
+            if _same_multiset(*near, self.tolerances):
+                return True
+            # Rows that were set aside as equal can only matter where numbers are loose.
+            if not _loose(near[0], near[1], self.tolerances):
+                return False
+            if _keys(near[0], self.tolerances, near[1]) != _keys(near[1], self.tolerances, near[0]):
+                return False
+        left, right, complete = self._buckets_apart()
+        if complete:
+            return _same_multiset(left, right, self.tolerances)
+        if _loose(left, right, self.tolerances):
+            raise SearchCut(
+                "too many rows differ in their numbers to pair them within the tolerance"
+            )
+        return False
+
+    def differing(self) -> tuple[list[Row], list[Row], bool]:
+        """Rows of both sides, without parts that are equal; False where not all of them."""
+        if self.held:
+            return list(self.left()), list(self.right()), True
+        near = self._chunks_apart() if self.straight else None
+        return (*near, True) if near is not None else self._buckets_apart()
+
+    def _chunks_apart(self) -> Optional[tuple[list[Row], list[Row]]]:
+        """The rows of the chunks whose sums differ, where both results run in step."""
+        left, right = self.want.digest.chunks, self.got.digest.chunks
+        apart = {i for i, (a, b) in enumerate(itertools.zip_longest(left, right)) if a != b}
+        if len(apart) * CHUNK > HOLD_ROWS:
+            return None
+        return _chunks_at(self.left(), apart), _chunks_at(self.right(), apart)
+
+    def _buckets_apart(self) -> tuple[list[Row], list[Row], bool]:
+        """The rows of the buckets whose sums differ. Rows equal in their exact cells share one."""
+        explicit = {i for i, t in enumerate(self.tolerances) if t != Tolerance()}
+        loose = _Buckets.spread(self.left, self.right, explicit)
+        return loose.gather(self.left, self.right, len(self.tolerances))
+
+    def sort_want(self, keys: Sequence[SortKey]) -> list[int]:
+        """Sorts the reference's rows by the contract's keys; returns the lengths of tied runs."""
+        self.sorted_want = sort_rows(list(self.want.rows()), self.want.columns, keys)
+        return tied_runs(self._key_rows(self.sorted_want, keys), self._key_tolerances(keys))
+
+    def _key_rows(self, rows: Iterable[Row], keys: Sequence[SortKey]) -> Iterator[Row]:
+        at = [_column_at(self.want.columns, key.name) for key in keys]
+        return (tuple(row[i] for i in at) for row in rows)
+
+    def _key_tolerances(self, keys: Sequence[SortKey]) -> list[Tolerance]:
+        by_column = {name.lower(): rule for name, rule in self.contract.by_column.items()}
+        return [by_column.get(key.name.lower(), self.contract.tolerance) for key in keys]
+
+    def same_sequence(self, runs: Iterable[int]) -> bool:
+        """Whether the rows match run by run: rows within a run may swap."""
+        return self._first_apart(runs) is None
+
+    def first_misplaced(self, runs: Optional[Iterable[int]]) -> str:
+        """Words for the first position where the sequence departs."""
+        apart = self._first_apart(runs) if runs is not None else None
+        if apart is None:
+            return "the rows are right, their sequence is not"
+        at, want, got = apart
+        return f"at row {at + 1} got {show_row(got)}, wanted {show_row(want)}"
+
+    def _first_apart(self, runs: Iterable[int]) -> Optional[tuple[int, Row, Row]]:
+        left, right = self.left(), self.right()
+        if self.contract.duplicates == "ignore":
+            left, right, runs = (
+                iter(dict.fromkeys(left)),
+                iter(dict.fromkeys(right)),
+                itertools.repeat(1),
+            )
+        at = 0
+        for length in runs:
+            want = list(islice(left, length))
+            got = list(islice(right, length))
+            if not want and not got:
+                return None
+            if not _same_multiset(want, got, self.tolerances):
+                pairs = itertools.zip_longest(want, got, fillvalue=())
+                rest = Counter(want)
+                for i, (wanted, row) in enumerate(pairs):
+                    if not rest[row]:
+                        return at + i, wanted, row
+                    rest[row] -= 1
+                return at, want[0] if want else (), got[0] if got else ()
+            at += length
+        extra = next(right, None)
+        return None if extra is None else (at, (), extra)
+
+    def holds_top(self, top: Top) -> bool:
+        """Whether the candidate holds the best rows: all above the cut, enough of those tied."""
+        better, tied, _ = self._top_parts(top)
+        got = list(self.right())
+        wanted = len(better) + len(tied)
+        if len(got) != (wanted if top.ties else min(top.number, wanted)):
+            return False
+        return _covers(better, tied, got, self.tolerances)
+
+    def top_in_order(self, top: Top) -> bool:
+        """Whether the best rows also come best first; rows that tie may swap."""
+        better, tied, runs = self._top_parts(top)
+        want, got = iter(better + tied), self.right()
+        parts = ((list(islice(want, n)), list(islice(got, n))) for n in runs)
+        return all(_covers([], run, part, self.tolerances) for run, part in parts)
+
+    def top_differing(self, top: Top) -> tuple[list[Row], list[Row]]:
+        """The rows that the answer should choose from, and those that it holds."""
+        better, tied, _ = self._top_parts(top)
+        return better + tied, list(self.right())
+
+    def _top_parts(self, top: Top) -> tuple[list[Row], list[Row], list[int]]:
+        """Rows better than the cut, rows tied at it, and the runs of ties among both."""
+        self.sorted_want = sort_rows(list(self.want.rows()), self.want.columns, top.keys)
+        runs = tied_runs(self._key_rows(self.sorted_want, top.keys), self._key_tolerances(top.keys))
+        rows = list(self.left())
+        above = 0
+        for used, length in enumerate(runs, 1):
+            if above + length >= top.number:
+                return rows[:above], rows[above : above + length], runs[:used]
+            above += length
+        return rows, [], runs
+
+    def difference(self, left: list[Row], right: list[Row]) -> dict[str, Any]:
+        """Missing and unexpected rows for a Comparison, rows that pair up left out."""
+        missing, unexpected = Counter(left), Counter(right)
+        if self.contract.duplicates == "ignore":
+            missing, unexpected = Counter(set(left)), Counter(set(right))
+        common = missing & unexpected
+        missing, unexpected = missing - common, unexpected - common
+        _cancel_near(missing, unexpected, self.tolerances)
+        return {
+            "missing": _sample(missing),
+            "unexpected": _sample(unexpected),
+            "missing_count": sum(missing.values()),
+            "unexpected_count": sum(unexpected.values()),
+        }
+
+
+def _sample(rows: Counter[Row]) -> tuple[tuple[Row, int], ...]:
+    return tuple(islice(rows.items(), SAMPLE_ROWS))
+
+
+def _chunks_at(rows: Iterator[Row], wanted: set[int]) -> list[Row]:
+    found: list[Row] = []
+    for i in range(max(wanted, default=-1) + 1):
+        chunk = islice(rows, CHUNK)
+        if i in wanted:
+            found += chunk
+        else:
+            next(islice(chunk, CHUNK, CHUNK), None)
+    return found
+
+
+def project(rows: Iterable[Row], picks: Sequence[int], width: int) -> Iterable[Row]:
+    """The rows with only the picked columns, in that order."""
+    if tuple(picks) == tuple(range(width)):
+        return rows
+    if len(picks) == 1:
+        return ((row[picks[0]],) for row in rows)
+    from operator import itemgetter
+
+    return map(itemgetter(*picks), rows)
+
+
+def _read_row(row: Row, readers: Sequence[Any]) -> Row:
+    return tuple(read(cell) if read else cell for read, cell in zip(readers, row))
+
+
+class _Buckets:
+    """Rows of two large results by the hash of their exact cells: equal parts are done with."""
+
+    def __init__(self, loose: set[int]) -> None:
+        from array import array
+
+        self.loose = loose  # columns whose numbers may differ within a tolerance
+        self.sums = [0] * BUCKETS
+        self.ids = array("H"), array("H")
+
+    @classmethod
+    def spread(
+        cls, left: Callable[[], Iterator[Row]], right: Callable[[], Iterator[Row]], loose: set[int]
+    ) -> _Buckets:
+        """Both results spread out. A column proves loose by its first float; that begins anew."""
+        while True:
+            buckets = cls(loose)
+            floats = buckets._add(left(), 0) or buckets._add(right(), 1)
+            if not floats:
+                return buckets
+            loose = loose | floats
+
+    def _add(self, rows: Iterator[Row], side: int) -> set[int]:
+        sums, ids, sign = self.sums, self.ids[side], 1 - 2 * side
+        for chunk in chunks(rows):
+            columns: list[Any] = list(zip(*chunk))
+            kinds = [set(map(type, column)) for column in columns]
+            floats = {i for i, found in enumerate(kinds) if float in found} - self.loose
+            if floats:
+                return floats
+            for i in self.loose:
+                columns[i] = [
+                    int(c) if type(c) is float and c.is_integer() else c for c in columns[i]
+                ]
+            hashes = _hashes(zip(*columns) if self.loose else chunk)
+            for i in self.loose:
+                columns[i] = [0 if is_number(c) else c for c in columns[i]]
+            keys = [h % BUCKETS for h in (_hashes(zip(*columns)) if self.loose else hashes)]
+            for key, value in zip(keys, hashes):
+                sums[key] += sign * value
+            ids.extend(keys)
+        return set()
+
+    def gather(
+        self, left: Callable[[], Iterator[Row]], right: Callable[[], Iterator[Row]], width: int
+    ) -> tuple[list[Row], list[Row], bool]:
+        """The rows of buckets that differ, of a few buckets and False where they are too many."""
+        apart = bytearray(bool(value) for value in self.sums)
+        room = max(GATHER_CELLS // max(width, 1), CHUNK)
+        sizes = Counter(itertools.chain(*self.ids))
+        complete = sum(size for key, size in sizes.items() if apart[key]) <= room
+        if not complete:
+            room = HOLD_ROWS
+            for key in range(BUCKETS):
+                room -= sizes[key] if apart[key] else 0
+                apart[key] = apart[key] and room > 0
+        picked = [
+            list(itertools.compress(rows(), map(apart.__getitem__, ids)))
+            for rows, ids in zip((left, right), self.ids)
+        ]
+        return picked[0], picked[1], complete
+
+
+def _hashes(rows: Iterable[Row]) -> list[int]:
+    return list(map(hash, map(marshal.dumps, rows, itertools.repeat(2))))
+
+
+# -- rows within a tolerance
+
+
+def _loose(left: Iterable[Row], right: Iterable[Row], tolerances: Sequence[Tolerance]) -> list[int]:
+    """The columns in which numbers may agree without being equal."""
+    found = {i for i, tolerance in enumerate(tolerances) if tolerance != Tolerance()}
+    for chunk in itertools.chain(chunks(left), chunks(right)):
+        for i, column in enumerate(zip(*chunk)):
+            if i not in found and not {float, _decimal_type()}.isdisjoint(map(type, column)):
+                found.add(i)
+    return sorted(found)
+
+
+def _decimal_type() -> type:
+    """decimal.Decimal where anything has imported it; importing it here would cost every start."""
+    module = sys.modules.get("decimal")
+    return module.Decimal if module is not None else float
+
+
+Groups = dict  # exact cells -> the numbers of the loose columns, row by row
+
+
+def _groups(rows: Iterable[Row], loose: Sequence[int]) -> dict[Row, list[Row]]:
+    found: dict[Row, list[Row]] = {}
+    for row in rows:
+        exact = list(row)
+        numbers = []
+        for i in loose:
+            if is_number(row[i]):
+                numbers.append(row[i])
+                exact[i] = LOOSE
+            else:
+                numbers.append(None)
+        found.setdefault(tuple(exact), []).append(tuple(numbers))
+    return found
+
+
+LOOSE = object()
+
+
+def _keys(rows: list[Row], tolerances: Sequence[Tolerance], others: list[Row]) -> Counter[Row]:
+    """How many rows there are for each combination of exact cells."""
+    groups = _groups(rows, _loose(rows, others, tolerances))
+    return Counter({key: len(members) for key, members in groups.items()})
+
+
+def _same_multiset(left: list[Row], right: list[Row], tolerances: Sequence[Tolerance]) -> bool:
+    """Whether the rows pair up, each with one that agrees in every cell."""
+    if len(left) != len(right):
+        return False
+    if Counter(left) == Counter(right):
+        return True
+    loose = _loose(left, right, tolerances)
+    if not loose:
+        return False
+    wanted, found = _groups(left, loose), _groups(right, loose)
+    if wanted.keys() != found.keys():
+        return False
+    if any(len(rows) != len(found[key]) for key, rows in wanted.items()):
+        return False
+    rules = [tolerances[i] for i in loose]
+    return all(_pair_up(rows, found[key], rules) for key, rows in wanted.items())
+
+
+def _same_set(left: list[Row], right: list[Row], tolerances: Sequence[Tolerance]) -> bool:
+    """Whether each row of either side agrees with some row of the other."""
+    wanted, found = dict.fromkeys(left), dict.fromkeys(right)
+    if wanted.keys() == found.keys():
+        return True
+    return _each_has_one(list(wanted), list(found), tolerances) and _each_has_one(
+        list(found), list(wanted), tolerances
+    )
+
+
+def _each_has_one(rows: list[Row], others: list[Row], tolerances: Sequence[Tolerance]) -> bool:
+    loose = _loose(rows, others, tolerances)
+    groups = _groups(others, loose)
+    rules = [tolerances[i] for i in loose]
+    for key, members in _groups(rows, loose).items():
+        if not all(_near(members, groups.get(key, []), rules)):
+            return False
+    return True
+
+
+def _covers(
+    better: list[Row], tied: list[Row], got: list[Row], tolerances: Sequence[Tolerance]
+) -> bool:
+    """Whether `got` holds every row of `better` and beyond them only rows of `tied`.
+
+    One pairing that does both exists exactly where one does the first and another the second
+    (Mendelsohn and Dulmage, 1958).
+    """
+    rest = Counter(got)
+    rest.subtract(Counter(better))
+    if min(rest.values(), default=0) >= 0 and not rest - Counter(tied):
+        return True
+    loose = _loose([*better, *tied], got, tolerances)
+    if not loose:
+        return False
+    return _injects(better, got, loose, tolerances) and _injects(
+        got, [*better, *tied], loose, tolerances
+    )
+
+
+def _injects(
+    rows: list[Row], into: list[Row], loose: list[int], tolerances: Sequence[Tolerance]
+) -> bool:
+    """Whether each row has a partner of its own among the others."""
+    groups = _groups(into, loose)
+    rules = [tolerances[i] for i in loose]
+    return all(
+        matching(_near(members, groups.get(key, []), rules))
+        for key, members in _groups(rows, loose).items()
+    )
+
+
+def _pair_up(left: list[Row], right: list[Row], rules: Sequence[Tolerance]) -> bool:
+    """Whether two equally long lists of numbers pair up within the tolerances."""
+    ordered = zip(sorted(left, key=_sortable), sorted(right, key=_sortable))
+    if all(_agree(a, b, rules) for a, b in ordered):
+        return True
+    # In one column sorted order pairs up whatever can be paired, so this is the end; only integers,
+    # which agree with nothing but themselves, leave other cases open.
+    if len(rules) == 1 and not any(isinstance(cell, int) for row in left + right for cell in row):
+        return False
+    return matching(_near(left, right, rules))
+
+
+def _sortable(numbers: Row) -> Row:
+    return tuple((cell is not None, cell or 0) for cell in numbers)
+
+
+def _agree(a: Row, b: Row, rules: Sequence[Tolerance]) -> bool:
+    return all(map(cells_agree, a, b, rules))
+
+
+def _near(left: list[Row], right: list[Row], rules: Sequence[Tolerance]) -> list[list[int]]:
+    """For each left row the right rows that agree with it. Raises SearchCut past PAIR_STEPS."""
+    from bisect import bisect_left, bisect_right
+
+    if not rules or not right:
+        return [list(range(len(right))) for _ in left]
+    # The column with the most values narrows the search best.
+    column = max(range(len(rules)), key=lambda i: len({row[i] for row in right}))
+    numbers = sorted((row[column], j) for j, row in enumerate(right) if row[column] is not None)
+    values = [value for value, _ in numbers]
+    found = []
+    steps = 0
+    for row in left:
+        a = row[column]
+        if a is None:
+            near: Iterable[int] = range(len(right))
+        else:
+            reach = _reach(a, rules[column])
+            low, high = bisect_left(values, a - reach), bisect_right(values, a + reach)
+            near = (j for _, j in numbers[low:high])
+        edges = []
+        for j in near:
+            steps += 1
+            if steps > PAIR_STEPS:
+                raise SearchCut(f"more than {PAIR_STEPS:,} pairs lie within the tolerance")
+            if _agree(row, right[j], rules):
+                edges.append(j)
+        found.append(edges)
+    return found
+
+
+def _reach(a: Any, rule: Tolerance) -> Any:
+    """A little more than the distance at which a number can still agree with `a`."""
+    if a in (INFINITY, -INFINITY):
+        return 0
+    if rule.decimals is not None:
+        return 0.50001 * 10.0**-rule.decimals + 1e-12 * abs(float(a))
+    relative = RELATIVE if rule.relative is None else rule.relative
+    return abs(float(a)) * relative / (1 - relative) * 1.00001
+
+
+def matching(edges: Sequence[Sequence[int]]) -> bool:
+    """Whether every left node gets a right node of its own (augmenting paths, breadth first)."""
+    taken: dict[int, int] = {}
+    mate: dict[int, int] = {}
+    for start in range(len(edges)):
+        came: dict[int, int] = {}
+        free = None
+        queue = [start]
+        for node in queue:
+            for right in edges[node]:
+                if right not in came:
+                    came[right] = node
+                    if right not in taken:
+                        free = right
+                        break
+                    queue.append(taken[right])
+            if free is not None:
+                break
+        if free is None:
+            return False
+        while free is not None:
+            node = came[free]
+            taken[free], mate[node], free = node, free, mate.get(node)
+    return True
+
+
+def _cancel_near(
+    missing: Counter[Row], unexpected: Counter[Row], tolerances: Sequence[Tolerance]
+) -> None:
+    """Takes out pairs of rows that agree within the tolerance, first come first served."""
+    if len(missing) * len(unexpected) > PAIR_STEPS // 10:
+        return
+    for row in list(missing):
+        for other in list(unexpected):
+            if missing[row] and all(map(cells_agree, row, other, tolerances)):
+                both = min(missing[row], unexpected[other])
+                missing[row] -= both
+                unexpected[other] -= both
+                if not unexpected[other]:
+                    del unexpected[other]
+        if not missing[row]:
+            del missing[row]
+
+
+# -- order
+
+
+def sort_rows(rows: list[Row], columns: Sequence[str], keys: Sequence[SortKey]) -> list[Row]:
+    """The rows sorted by the keys as SQLite sorts: NULL, numbers, text, blobs."""
+    for key in reversed(keys):
+        at = _column_at(columns, key.name)
+        rows = sorted(rows, key=lambda row: sort_value(row[at]), reverse=key.descending)
+    return rows
+
+
+def _column_at(columns: Sequence[str], name: str) -> int:
+    return [column.lower() for column in columns].index(name.lower())
+
+
+def sort_value(cell: Cell) -> tuple[int, Any]:
+    if cell is None:
+        return 0, 0
+    if isinstance(cell, str):
+        return 2, cell.encode("utf-8", "surrogateescape")
+    return (3, cell) if isinstance(cell, bytes) else (1, cell)
+
+
+def tied_runs(keys: Iterable[Row], tolerances: Sequence[Tolerance]) -> list[int]:
+    """The lengths of the runs of consecutive rows whose keys agree."""
+    runs: list[int] = []
+    before: Optional[Row] = None
+    for key in keys:
+        if before is not None and _agree(before, key, tolerances):
+            runs[-1] += 1
+        else:
+            runs.append(1)
+        before = key
+    return runs
+
+
+# -- columns
+
+
+def alignments(want: Result, got: Result, contract: Contract) -> Iterator[Alignment]:
+    """The ways in which the candidate's columns may stand for the reference's, in their order."""
+    seen = set()
+    for kept in _kept_columns(want, got, contract):
+        for alignment in _ordered_alignments(want, got, kept, contract):
+            if alignment not in seen:
+                seen.add(alignment)
+                yield alignment
+
+
+def _kept_columns(want: Result, got: Result, contract: Contract) -> Iterator[tuple[int, ...]]:
+    """The reference's columns to compare: all of them, then without optional ones."""
+    optional = [
+        i for i, name in enumerate(want.columns) if name.lower() in _lower(contract.optional)
+    ]
+    if contract.extra == "allow":  # else a column that is there but wrong would count as left out
+        optional = [i for i in optional if want.columns[i].lower() not in _lower(got.columns)]
+    for gone in range(len(optional) + 1):
+        surplus = got.width - (want.width - gone)
+        if surplus == 0 or (surplus > 0 and contract.extra == "allow"):
+            # What is left out is rather what stands last.
+            for left_out in itertools.combinations(reversed(optional), gone):
+                kept = tuple(i for i in range(want.width) if i not in left_out)
+                if kept:
+                    yield kept
+
+
+def _ordered_alignments(
+    want: Result, got: Result, kept: tuple[int, ...], contract: Contract
+) -> Iterator[Alignment]:
+    if contract.columns in ("auto", "position") or got.width != len(kept):
+        for picks in _subsequences(want, got, kept):
+            yield Alignment(kept, picks)
+    if contract.columns in ("auto", "names"):
+        by_name = _by_name(want, got, kept, contract)
+        if by_name is not None:
+            yield Alignment(kept, by_name)
+    if contract.columns == "auto":
+        for picks in _subsequences(want, got, kept, unordered=True):
+            yield from (Alignment(kept, p) for p in _by_kind(want, got, kept, picks))
+    if contract.columns == "any":
+        for picks in _subsequences(want, got, kept, unordered=True):
+            left = list(project(want.rows(), kept, want.width))
+            right = list(project(got.rows(), picks, got.width))
+            rules = _View(want, got, Alignment(kept, picks), contract).tolerances
+            for order in column_permutations(left, right, rules):
+                yield Alignment(kept, tuple(picks[i] for i in order))
+
+
+def _subsequences(
+    want: Result, got: Result, kept: tuple[int, ...], unordered: bool = False
+) -> Iterator[tuple[int, ...]]:
+    """The candidate's columns by position; where it has more, each choice that keeps the order."""
+    if got.width == len(kept):
+        yield tuple(range(got.width))
+        return
+    possible = [set(range(got.width))] * len(kept) if unordered else _look_alikes(want, got, kept)
+    for tried, picks in enumerate(_increasing(possible, 0, -1)):
+        if tried == SUBSETS:
+            raise SearchCut(f"more than {SUBSETS} ways to leave columns out")
+        yield picks
+
+
+def _increasing(possible: Sequence[set[int]], at: int, after: int) -> Iterator[tuple[int, ...]]:
+    if at == len(possible):
+        yield ()
+        return
+    for pick in sorted(possible[at]):
+        if pick > after:
+            for rest in _increasing(possible, at + 1, pick):
+                yield (pick, *rest)
+
+
+def _look_alikes(want: Result, got: Result, kept: tuple[int, ...]) -> list[set[int]]:
+    """For each kept column the candidate's columns whose cells other than numbers are the same."""
+
+    def looks(result: Result) -> list[Any]:
+        columns = list(zip(*result.rows())) or [()] * result.width
+        return [frozenset(Counter(c for c in col if not is_number(c)).items()) for col in columns]
+
+    wanted, found = looks(want), looks(got)
+    return [{j for j, look in enumerate(found) if look == wanted[i]} for i in kept]
+
+
+def _by_name(
+    want: Result, got: Result, kept: tuple[int, ...], contract: Contract
+) -> Optional[tuple[int, ...]]:
+    """The alignment by name, where both results use the same distinct names."""
+    aliases = {name.lower(): _lower(others) for name, others in contract.alias.items()}
+    names = [column.lower() for column in got.columns]
+    picks = []
+    for i in kept:
+        name = want.columns[i].lower()
+        at = [j for j, other in enumerate(names) if other == name or other in aliases.get(name, ())]
+        if len(at) != 1 or at[0] in picks:
+            return None
+        picks.append(at[0])
+    return tuple(picks) if len(picks) == len(kept) else None
+
+
+def _by_kind(
+    want: Result, got: Result, kept: tuple[int, ...], picks: tuple[int, ...]
+) -> Iterator[tuple[int, ...]]:
+    """The alignments by kind: by storage kind, then with integers and reals as one kind."""
+    if not want.count or not got.count or len(kept) == 1:
+        return
+    wanted, found = want.kinds(), got.kinds()
+    for merge in (lambda kind: kind, lambda kind: frozenset(map(_merged, kind))):
+        left = [merge(wanted[i]) for i in kept]
+        right = [merge(found[j]) for j in picks]
+        if Counter(left) == Counter(right):
+            places: dict[Any, list[int]] = {}
+            for j, kind in zip(picks, right):
+                places.setdefault(kind, []).append(j)
+            yield tuple(places[kind].pop(0) for kind in left)
+
+
+def _merged(kind: str) -> str:
+    return "number" if kind in ("integer", "real") else kind
+
+
+def column_permutations(
+    left: list[Row], right: list[Row], tolerances: Sequence[Tolerance]
+) -> Iterator[tuple[int, ...]]:
+    """Permutations of the right columns under which the rows may match, promising ones only.
+
+    Colour refinement: columns and rows are told apart by what they hold, round by round, so that 26
+    columns take a few passes over the cells. Where columns stay alike one is singled out and the
+    rest refined again. Numbers that may agree count as one value, so no match is lost.
+    Raises SearchCut when the work grows too large; the caller checks what is yielded.
+    """
+    if not left or len(left) != len(right):
+        return
+    numbering = _Numbering([*left, *right], tolerances)
+    search = _ColumnSearch(numbering.rows(left), numbering.rows(right))
+    yield from search.run(search.start())
+
+
+class _Numbering:
+    """Numbers for cells: the same for cells that may agree."""
+
+    def __init__(self, rows: list[Row], tolerances: Sequence[Tolerance]) -> None:
+        loosest = [t for t in tolerances if t != Tolerance()]
+        rules = [Tolerance(), *loosest]
+        numbers = sorted({cell for row in rows for cell in row if is_number(cell)})
+        self.ids: dict[Any, int] = {}
+        for before, cell in zip([None, *numbers], numbers):
+            near = before is not None and any(
+                abs(cell - before) <= _reach(cell, rule) + _reach(before, rule) for rule in rules
+            )
+            self.ids[0, cell] = len(self.ids) if not near else self.ids[0, before]
+
+    def rows(self, rows: list[Row]) -> list[list[int]]:
+        ids = self.ids
+        return [
+            [ids.setdefault((0 if is_number(c) else type(c), c), len(ids)) for c in row]
+            for row in rows
+        ]
+
+
+class _ColumnSearch:
+    """Colour refinement over the rows and columns of two tables of numbers."""
+
+    def __init__(self, left: list[list[int]], right: list[list[int]]) -> None:
+        self.tables = left, right
+        self.columns = [list(zip(*table)) for table in self.tables]
+        self.refinements = 0
+        self.cells = 0
+
+    def start(self) -> list[list[int]]:
+        return [[0] * len(columns) for columns in self.columns]
+
+    def run(self, colours: list[list[int]]) -> Iterator[tuple[int, ...]]:
+        refined = self._refine(colours)
+        if refined is None:
+            return
+        left, right = refined
+        places: dict[int, list[int]] = {}
+        for j, colour in enumerate(right):
+            places.setdefault(colour, []).append(j)
+        alike = [i for i, colour in enumerate(left) if len(places[colour]) > 1]
+        if not alike:
+            yield tuple(places[colour][0] for colour in left)
+            return
+        i = min(alike, key=lambda i: len(places[left[i]]))
+        tried = set()
+        for j in places[left[i]]:
+            if self.columns[1][j] in tried:
+                continue  # the same column once more leads nowhere else
+            tried.add(self.columns[1][j])
+            yield from self.run([_marked(left, i), _marked(right, j)])
+
+    def _refine(self, colours: list[list[int]]) -> Optional[list[list[int]]]:
+        """Column colours that tell apart all that rounds of looking at rows and columns can."""
+        while True:
+            self.refinements += 1
+            self.cells += sum(map(len, self.tables)) * len(colours[0])
+            if self.refinements > REFINEMENTS or self.cells > SEARCH_CELLS:
+                raise SearchCut("the columns are too much alike to try every order")
+            names: dict[Any, int] = {}
+            finer = [self._round(side, colours[side], names) for side in (0, 1)]
+            if sorted(finer[0]) != sorted(finer[1]):
+                return None
+            if len(set(finer[0])) == len(set(colours[0])):
+                return finer
+            colours = finer
+
+    def _round(self, side: int, colours: list[int], names: dict[Any, int]) -> list[int]:
+        rows = []
+        for row in self.tables[side]:
+            rows.append(names.setdefault(tuple(sorted(zip(colours, row))), len(names)))
+        return [
+            names.setdefault((colour, tuple(sorted(zip(rows, column)))), len(names))
+            for colour, column in zip(colours, self.columns[side])
+        ]
+
+
+def _marked(colours: list[int], at: int) -> list[int]:
+    return [-1 if i == at else colour for i, colour in enumerate(colours)]
+
+
+# -- words
+
+
+def visible(text: str) -> str:
+    """Text from a stranger on one line: control, format, separator and lone surrogates escaped."""
+    if text.isascii() and text.isprintable():
+        return text
+    import unicodedata
+
+    hidden = ("Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn")
+    return "".join(_escape(c) if unicodedata.category(c) in hidden else c for c in text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"  # a byte that is not UTF-8
+    short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
+    return short or (
+        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+    )
+
+
+def cut(text: str, room: int = SHOWN_TEXT) -> str:
+    """Text up to a length, and how much was cut."""
+    return text if len(text) <= room else f"{text[: room - 12]}... (+{len(text) - room + 12})"
+
+
+def show_cell(cell: Cell, room: int = SHOWN_TEXT) -> str:
+    """A cell as a person reads it: NULL, 12, 'text', x'00ff'."""
+    if cell is None:
+        return "NULL"
+    if isinstance(cell, str):
+        return cut("'" + visible(cell[: SAMPLE_TEXT * 2]).replace("'", "''") + "'", room)
+    if isinstance(cell, bytes):
+        return cut(f"x'{cell[:SAMPLE_TEXT].hex()}'", room)
+    return str(cell)
+
+
+def show_row(row: Row, room: int = SHOWN_TEXT) -> str:
+    """A row as a person reads it: (1, 'text'); "no row" where there is none."""
+    if not row:
+        return "no row"
+    shown = ", ".join(show_cell(cell, room) for cell in row[:12])
+    return f"({shown}{', ...' if len(row) > 12 else ''})"
+
+
+def describe(comparison: Comparison, shown: int = SHOWN_ROWS) -> str:
+    """One line on how the results differ: rows got and wanted, the first missing and unexpected."""
+    c = comparison
+    parts = [f"got {_rows(c.got_count)}, wanted {_rows(c.want_count)}"]
+    if c.note:
+        parts.insert(
+            0 if c.reason in ("columns", "order", "type", "reference_error") else 1, c.note
+        )
+    for word, rows, count in (
+        ("missing", c.missing, c.missing_count),
+        ("unexpected", c.unexpected, c.unexpected_count),
+    ):
+        if rows:
+            listed = ", ".join(f"{show_row(row)} x{n}" for row, n in rows[:shown])
+            rest = count - sum(n for _, n in rows[:shown])
+            parts.append(f"{word} {listed}" + (f" and {rest:,} more" if rest > 0 else ""))
+    return "; ".join(parts)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+# ---- 8. statistics -------------------------------------------------------------------------------
+
+
+def wilson(passed: int, total: int, z: float = 1.959963984540054) -> tuple[float, float]:
+    """The Wilson score interval of a share, as two shares; 95% by default.
+
+    Wilson (1927), J. Am. Stat. Assoc. 22, 209-212. (0, 1) where there is nothing to count.
+    """
+    if total == 0:
+        return 0.0, 1.0
+    share = passed / total
+    centre = share + z * z / (2 * total)
+    spread = z * (share * (1 - share) / total + z * z / (4 * total * total)) ** 0.5
+    scale = 1 + z * z / total
+    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+
+
+# ---- 9. engines ----------------------------------------------------------------------------------
+#
+# An engine is one question's connection: opened, guarded, used for both queries, closed. What comes
+# out is a Result or a QueryError with a reason word, never a bare database exception.
+
+# Everything that reads its arguments and the data, and nothing else. Left out on purpose:
+# load_extension, fts3_tokenizer, readfile, writefile, edit, sqlite_*, randomblob, zeroblob.
+ALLOWED_FUNCTIONS = frozenset(
+    [
+        "abs",
+        "changes",
+        "char",
+        "coalesce",
+        "concat",
+        "concat_ws",
+        "format",
+        "glob",
+        "hex",
+        "if",
+        "ifnull",
+        "iif",
+        "instr",
+        "last_insert_rowid",
+        "length",
+        "like",
+        "likelihood",
+        "likely",
+        "lower",
+        "ltrim",
+        "max",
+        "min",
+        "nullif",
+        "octet_length",
+        "printf",
+        "quote",
+        "random",
+        "replace",
+        "round",
+        "rtrim",
+        "sign",
+        "soundex",
+        "substr",
+        "substring",
+        "total_changes",
+        "trim",
+        "typeof",
+        "unhex",
+        "unicode",
+        "unistr",
+        "unistr_quote",
+        "unlikely",
+        "upper",
+        "avg",
+        "count",
+        "group_concat",
+        "string_agg",
+        "sum",
+        "total",
+        "median",
+        "percentile",
+        "percentile_cont",
+        "percentile_disc",
+        "cume_dist",
+        "dense_rank",
+        "first_value",
+        "lag",
+        "last_value",
+        "lead",
+        "nth_value",
+        "ntile",
+        "percent_rank",
+        "rank",
+        "row_number",
+        "date",
+        "time",
+        "datetime",
+        "julianday",
+        "strftime",
+        "unixepoch",
+        "timediff",
+        "current_date",
+        "current_time",
+        "current_timestamp",
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "ceil",
+        "ceiling",
+        "cos",
+        "cosh",
+        "degrees",
+        "exp",
+        "floor",
+        "ln",
+        "log",
+        "log10",
+        "log2",
+        "mod",
+        "pi",
+        "pow",
+        "power",
+        "radians",
+        "sin",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+        "trunc",
+        "json",
+        "json_array",
+        "json_array_length",
+        "json_error_position",
+        "json_extract",
+        "json_group_array",
+        "json_group_object",
+        "json_insert",
+        "json_object",
+        "json_patch",
+        "json_pretty",
+        "json_quote",
+        "json_remove",
+        "json_replace",
+        "json_set",
+        "json_type",
+        "json_valid",
+        "json_each",
+        "json_tree",
+        "jsonb",
+        "jsonb_array",
+        "jsonb_extract",
+        "jsonb_group_array",
+        "jsonb_group_object",
+        "jsonb_insert",
+        "jsonb_object",
+        "jsonb_patch",
+        "jsonb_remove",
+        "jsonb_replace",
+        "jsonb_set",
+        "jsonb_each",
+        "jsonb_tree",
+        "->",
+        "->>",
+        "subtype",
+        "bm25",
+        "highlight",
+        "snippet",
+        "match",
+        "regexp",
+    ]
+)
+OTHER_STATEMENTS = frozenset(
+    (
+        "ALTER", "ANALYZE", "ATTACH", "BEGIN", "COMMIT", "CREATE", "DELETE", "DETACH", "DROP",
+        "END", "EXPLAIN", "INSERT", "PRAGMA", "REINDEX", "RELEASE", "REPLACE", "ROLLBACK", "SAVEPOINT",
+        "UPDATE", "VACUUM",
+    )
+)  # fmt: skip
+HIDDEN_TABLES = frozenset(("sqlite_stmt", "dbstat", "sqlite_dbpage", "bytecode", "tables_used"))
+SQLITE_MAGIC = b"SQLite format 3\x00"
+TICK = 20_000  # SQLite instructions between two looks at the clock; costs nothing measurable
+
+
+class QueryError(Exception):
+    """A query that gave no result: a reason word and what there is to say."""
+
+    def __init__(self, reason: str, text: str, final: bool = True) -> None:
+        super().__init__(text)
+        self.reason, self.text = reason, text
+        self.final = final  # False where a second try alone on the machine might end otherwise
+
+
+class Database(NamedTuple):
+    """A database file as the worker opens it, and what identifies its content."""
+
+    uri: str
+    source: str  # the file that is read: the database itself, or a private copy of it
+
+
+class SqliteEngine:
+    """A guarded read-only connection to a SQLite file, inside one read transaction."""
+
+    def __init__(self, uri: str, tables: Sequence[str], max_rows: int, guard: Any) -> None:
+        import sqlite3
+
+        self.sqlite3: Any = sqlite3  # what only some versions offer is asked for with hasattr
+        self.uri, self.max_rows, self.guard = uri, max_rows, guard
+        self.tables = {name.lower() for name in tables}
+        # Before Python 3.11 a second statement is a Warning, and a NUL in the SQL a ValueError.
+        self.errors = (
+            sqlite3.Error,
+            sqlite3.Warning,
+            MemoryError,
+            ValueError,
+            OverflowError,
+            TooLarge,
+        )
+        self.denied = ""
+        self.limit = self.deadline = self.cpu_start = 0.0
+        self.expired = False
+        self.connection = self._connect()
+        self.connection.set_progress_handler(self._tick, TICK)
+        self.connection.set_authorizer(self._authorize)
+
+    def _connect(self) -> Any:
+        connection = self.sqlite3.connect(self.uri, uri=True, isolation_level=None)
+        for pragma in ("query_only = ON", "trusted_schema = OFF", "temp_store = MEMORY"):
+            connection.execute(f"PRAGMA {pragma}")
+        if hasattr(connection, "setlimit"):  # Python 3.11
+            connection.setlimit(self.sqlite3.SQLITE_LIMIT_LENGTH, CELL_LIMIT)
+            connection.setlimit(self.sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        # The transaction begins with the first read. JSON tables are connected now: once the
+        # authorizer stands, SQLite may not declare them any more.
+        connection.execute("BEGIN")
+        connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchall()
+        try:
+            connection.execute("SELECT 1 FROM json_each('[1]'), json_tree('[1]')").fetchall()
+        except self.sqlite3.OperationalError:
+            pass  # built without JSON
+        return connection
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def _tick(self) -> int:
+        self.expired = self.expired or time.monotonic() > self.deadline
+        return int(self.expired)
+
+    def _authorize(
+        self, action: int, a: Optional[str], b: Optional[str], _: Optional[str], view: Optional[str]
+    ) -> int:
+        """SQLite asks this for each thing that a statement would do: 0 allows, 1 refuses."""
+        refusal = self._refusal(action, a or "", b or "", view or "")
+        self.denied = self.denied or refusal
+        return 1 if refusal else 0
+
+    def _refusal(self, action: int, a: str, b: str, view: str) -> str:
+        """Why a statement may not do something, "" where it may."""
+        s = self.sqlite3
+        if action in (s.SQLITE_SELECT, s.SQLITE_RECURSIVE):
+            return ""
+        if action == s.SQLITE_READ:
+            name = a.lower()
+            hidden = name in HIDDEN_TABLES or name.startswith("pragma_")
+            if self.tables and name and not name.startswith("json_"):
+                hidden = hidden or not {name, view.lower()} & self.tables
+            return f"the table {a} may not be read" if hidden else ""
+        if action == s.SQLITE_FUNCTION:
+            return "" if b.lower() in ALLOWED_FUNCTIONS else f"the function {b} may not be called"
+        word = ACTIONS.get(action, "this")
+        return f"an answer may only read; {word}{f' {a}' if a else ''} was refused"
+
+    def run(self, sql: str, limit: float) -> Result:
+        """What the query returns, as read within `limit` seconds. Raises QueryError."""
+        text = self._statement(sql)
+        try:
+            return self._take(text, limit)
+        except self.sqlite3.OperationalError as error:
+            if "decode to UTF-8" not in str(error):
+                raise self.error(error) from None
+        except self.errors as error:
+            raise self.error(error) from None
+        # A cell is not UTF-8: bytes that are not text stand for themselves, losing nothing.
+        self.connection.text_factory = _lossless
+        try:
+            return self._take(text, limit)
+        except self.errors as error:
+            raise self.error(error) from None
+
+    def _statement(self, sql: str) -> str:
+        """The one statement in the SQL, its tail cut. Raises QueryError where it is no query."""
+        reason, detail = screen(sql)
+        if reason:
+            raise QueryError(reason, detail or "there is no SQL in it")
+        word = first_word(sql)
+        if word in OTHER_STATEMENTS:
+            raise QueryError("forbidden", f"an answer is a SELECT, not {word}")
+        text = without_tail(sql)
+        if self.tables:
+            self._check_tables(text)
+        return text
+
+    def _take(self, text: str, limit: float) -> Result:
+        with self.guard:
+            cursor = self._again(text, limit)
+            if cursor.description is None:
+                raise QueryError(
+                    "forbidden", "the statement returns no columns, so it is no answer"
+                )
+            columns = tuple(column[0] for column in cursor.description)
+            digest, held = take(iter(cursor), self.max_rows, CELL_LIMIT)
+        if held is not None:
+            rows = held
+            return Result(columns, lambda: rows, digest)
+        return Result(columns, lambda: self._again(text, limit), digest, held=False)
+
+    def _again(self, text: str, limit: float) -> Any:
+        self.denied = ""
+        self.expired = False
+        self.limit, self.cpu_start = limit, time.process_time()
+        self.deadline = time.monotonic() + limit
+        return self.connection.execute(text)
+
+    def error(self, error: BaseException) -> QueryError:
+        """What an exception of this engine means."""
+        text = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, QueryError):
+            return error
+        if self.expired:
+            used = time.process_time() - self.cpu_start
+            return QueryError("timeout", over_limit(self.limit), final=used >= 0.9 * self.limit)
+        if self.denied or "may not be modified" in text:
+            return QueryError("forbidden", self.denied or text)
+        if isinstance(error, MemoryError) or "out of memory" in text:
+            return QueryError("too_large", "it needs more memory than a query is given")
+        if isinstance(error, TooLarge) or "too big" in text:
+            return QueryError("too_large", text)
+        if "one statement at a time" in text:
+            return QueryError("multiple_statements", "more than one statement; an answer is one")
+        if isinstance(error, UnicodeError):
+            text = "the SQL or a column's name holds characters that are no text"
+        if "OUTER JOINs are not currently supported" in text:
+            text += f" by SQLite {self.sqlite3.sqlite_version}, which is too old: 3.39 brought them"
+        return QueryError("sql_error", text)
+
+    def _check_tables(self, text: str) -> None:
+        """Refuses a query that opens a table outside `tables`.
+
+        NATURAL JOIN and USING reach a table without asking the authorizer, so the pages that the
+        plan opens are looked at, on a connection of its own without one.
+        """
+        trusted = self._connect()
+        try:
+            owners = dict(trusted.execute("SELECT rootpage, LOWER(tbl_name) FROM sqlite_master"))
+            views = trusted.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall()
+            allowed = set(self.tables)
+            for (view,) in views:
+                if view.lower() in self.tables:
+                    name = view.replace('"', '""')
+                    allowed |= _opened(trusted, f'SELECT * FROM "{name}"', owners)
+            outside = _opened(trusted, text, owners) - allowed
+        except self.errors:
+            return  # what is wrong with the query shows when it runs, under the authorizer
+        finally:
+            trusted.close()
+        if outside:
+            raise QueryError("forbidden", f"the table {sorted(outside)[0]} may not be read")
+
+
+def _opened(connection: Any, sql: str, owners: Mapping[int, str]) -> set[str]:
+    """The tables whose pages a query opens, in lower case."""
+    plan = connection.execute(f"EXPLAIN {sql}").fetchall()
+    return {
+        owners.get(row[3], "sqlite_master") for row in plan if row[1] == "OpenRead" and row[4] == 0
+    }
+
+
+def _lossless(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def over_limit(limit: float) -> str:
+    """Words for a query that took too long; `limit` in seconds."""
+    return f"not done after {limit:g} s"
+
+
+# Code 4 and so on are SQLite's own, from its header; sqlite3 names only some of them.
+ACTIONS = {
+    1: "CREATE INDEX", 2: "CREATE TABLE", 3: "CREATE TEMP INDEX", 4: "CREATE TEMP TABLE",
+    5: "CREATE TEMP TRIGGER", 6: "CREATE TEMP VIEW", 7: "CREATE TRIGGER", 8: "CREATE VIEW",
+    9: "DELETE from", 10: "DROP INDEX", 11: "DROP TABLE", 12: "DROP TEMP INDEX",
+    13: "DROP TEMP TABLE", 14: "DROP TEMP TRIGGER", 15: "DROP TEMP VIEW", 16: "DROP TRIGGER",
+    17: "DROP VIEW", 18: "INSERT into", 19: "PRAGMA", 22: "the transaction statement",
+    23: "UPDATE of", 24: "ATTACH", 25: "DETACH", 26: "ALTER TABLE", 27: "REINDEX", 28: "ANALYZE",
+    29: "CREATE VIRTUAL TABLE", 30: "DROP VIRTUAL TABLE", 32: "the savepoint",
+}  # fmt: skip
+
+
+@contextmanager
+def readable(path: str) -> Iterator[Database]:
+    """A SQLite file to read, without changing it or anything beside it. Raises ScoreError.
+
+    A WAL database that somebody is writing to is copied first; one that nobody has open is read as
+    immutable, or SQLite would leave -wal and -shm files beside it.
+    """
+    try:
+        with open(path, "rb") as file:
+            header = file.read(100)
+    except OSError as error:
+        raise ScoreError(f"{path}: cannot be read: {error.strerror}") from None
+    if header[:16] != SQLITE_MAGIC:
+        raise ScoreError(f"{path}: not a SQLite database")
+    if 2 not in header[18:20]:
+        yield Database(file_uri(path) + "?mode=ro", path)
+    elif os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="nl2sql-") as folder:
+            copy = _private_copy(path, os.path.join(folder, "copy.db"))
+            yield Database(file_uri(copy) + "?mode=ro", copy)
+    else:
+        before = os.stat(path)
+        yield Database(file_uri(path) + "?immutable=1", path)
+        after = os.stat(path)
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise ScoreError(f"{path}: changed while it was read, so no score holds; copy it first")
+
+
+def file_uri(path: str) -> str:
+    """A file's address as SQLite reads it; what Path.as_uri() gives, without its start-up cost."""
+    from urllib.parse import quote
+
+    path = os.path.abspath(path)
+    if os.name == "nt":
+        return "file:///" + quote(path.replace("\\", "/"), safe="/:")
+    return "file://" + quote(os.fsencode(path))
+
+
+def _private_copy(path: str, copy: str) -> str:
+    """A copy of a WAL database with all that is committed, made without touching a byte of it."""
+    import shutil
+    import sqlite3
+    from contextlib import closing
+
+    if os.path.exists(f"{path}-shm"):
+        uri = file_uri(path) + "?mode=ro&readonly_shm=1"
+        with (
+            closing(sqlite3.connect(uri, uri=True)) as source,
+            closing(sqlite3.connect(copy)) as target,
+        ):
+            source.backup(target)
+    else:
+        # Nobody has it open, or there would be a -shm file: the bytes are at rest.
+        shutil.copyfile(path, copy)
+        shutil.copyfile(f"{path}-wal", f"{copy}-wal")
+    with closing(sqlite3.connect(copy)) as target:
+        target.execute("PRAGMA journal_mode = DELETE").fetchall()
+    return copy
+
+
+# ---- 11. worker ----------------------------------------------------------------------------------
+#
+# The layers between a stranger's SQL and the machine, outermost first:
+#
+#   a child process that the parent kills when one C call outlasts its limit, and that ends by
+#     itself when the parent does, because its standard input closes;
+#   limits on its memory, processor time, file sizes, open files and children, where the system has
+#     them; limits on SQLite's own memory, cells and attached databases;
+#   a read-only connection, fresh for each question, in one read transaction (section 9);
+#   an authorizer that allows reading and a list of functions, and nothing else;
+#   one statement, a progress handler that watches the clock, a cap on rows.
+#
+# Both sides speak JSON, a line each. The worker announces each query with its limit, so that the
+# parent knows when to kill; what comes back is bounded.
+
+GRACE = (
+    1.0  # seconds that the parent waits beyond a limit: the progress handler should end it first
+)
+COMPARE_LIMIT = 120.0  # seconds for comparing two results, beyond what running them takes
+BOOT = (
+    "import sys, marshal; b = sys.stdin.buffer; m = type(sys)('nl2sql_worker'); "
+    "sys.modules[m.__name__] = m; exec(marshal.loads(b.read(int(b.readline()))), m.__dict__); "
+    "m.serve()"
+)
+
+
+def serve() -> None:
+    """The worker's main loop: a job per line on standard input, replies on standard output."""
+    import queue
+    import signal
+    import sqlite3
+    import threading
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_feed, args=(lines,), daemon=True).start()
+    limits = json.loads(lines.get())
+    restrain(limits["memory"])
+    connection = sqlite3.connect(":memory:")
+    connection.execute(f"PRAGMA hard_heap_limit = {limits['memory'] * 3 // 4}")
+    connection.close()
+    tell({"sqlite": sqlite3.sqlite_version})
+    while True:
+        tell(_work(json.loads(lines.get())))
+
+
+def _feed(lines: Any) -> None:
+    """Passes jobs on; when the parent closes its end or is gone, the worker ends at once."""
+    for line in iter(sys.stdin.buffer.readline, b""):
+        lines.put(line)
+    os._exit(0)
+
+
+def tell(message: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def restrain(memory: int) -> None:
+    """Limits for this process, where the system has them. `memory` in bytes."""
+    # Imported while files can still be opened: later the limit on open files forbids it.
+    import bisect  # noqa: F401
+    import decimal  # noqa: F401
+    import operator  # noqa: F401
+    import unicodedata  # noqa: F401
+    from array import array  # noqa: F401
+
+    try:
+        import resource
+    except ImportError:
+        return  # Windows
+    for name, value in (
+        ("RLIMIT_AS", memory + _mapped()),
+        ("RLIMIT_CORE", 0),
+        ("RLIMIT_FSIZE", 0),
+        ("RLIMIT_NPROC", 0),
+    ):
+        limit = getattr(resource, name, None)
+        if limit is not None:
+            try:
+                resource.setrlimit(limit, (value, value))
+            except (ValueError, OSError):
+                pass  # macOS refuses some; the other layers stand
+
+
+def _mapped() -> int:
+    """Bytes of address space that the interpreter itself has mapped, 0 where that is unknown."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+class NoNewFiles:
+    """While a query runs no file can be opened, and its processor time is bounded."""
+
+    def __init__(self) -> None:
+        self.limit = 0.0
+        try:
+            import resource
+        except ImportError:
+            self.resource = None
+        else:
+            self.resource = resource
+            self.files = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def __enter__(self) -> None:
+        if self.resource is not None:
+            self.resource.setrlimit(self.resource.RLIMIT_NOFILE, (0, self.files[1]))
+            hard = self.resource.getrlimit(self.resource.RLIMIT_CPU)[1]
+            soft = int(time.process_time() + self.limit + 2 * GRACE) + 1
+            self.resource.setrlimit(self.resource.RLIMIT_CPU, (soft, hard))
+
+    def __exit__(self, *_: object) -> None:
+        if self.resource is not None:
+            self.resource.setrlimit(self.resource.RLIMIT_NOFILE, self.files)
+            hard = self.resource.getrlimit(self.resource.RLIMIT_CPU)[1]
+            self.resource.setrlimit(self.resource.RLIMIT_CPU, (hard, hard))
+
+
+def _work(job: Mapping[str, Any]) -> dict[str, Any]:
+    """The reply to one job."""
+    trial = _Trial(job)
+    try:
+        reply = trial.reply()
+    except QueryError as error:
+        reply = {"reason": error.reason, "note": error.text, "final": error.final}
+    except MemoryError:
+        reply = {"reason": "too_large", "note": trial.engine_note}
+    finally:
+        trial.close()
+    reply["seconds"] = trial.seconds
+    reply["phase"] = trial.phase
+    reply["spent"] = reply["reason"] == "too_large"  # memory may be in pieces: replace the worker
+    return reply
+
+
+class _Trial:
+    """One question in the worker: reference, candidate, comparison, traps, on one connection."""
+
+    engine_note = "comparing the results needs more memory than a run is given"
+
+    def __init__(self, job: Mapping[str, Any]) -> None:
+        self.job = job
+        self.contract = read_contract(job["contract"])
+        self.guard = NoNewFiles()
+        self.seconds = {"reference": 0.0, "candidate": 0.0}
+        self.phase = "reference"
+        self.engine: Optional[SqliteEngine] = None
+
+    def close(self) -> None:
+        if self.engine is not None:
+            self.engine.close()
+
+    def reply(self) -> dict[str, Any]:
+        job = self.job
+        self.engine = self._open()
+        want = self._run("reference", job["reference"], job["reference_timeout"])
+        if job["candidate"] is None:
+            rows = [[_packed(cell) for cell in row] for row in islice(want.rows(), SAMPLE_ROWS)]
+            return {"reason": "", "columns": want.columns, "rows": rows, "count": want.count}
+        runs, note = self._runs(want)
+        limit = max(job["timeout"], SLOW_FACTOR * self.seconds["reference"])
+        got = self._run("candidate", job["candidate"], limit)
+        self._announce("compare", COMPARE_LIMIT + 4 * limit)
+        try:
+            comparison = compare(want, got, self.contract, runs)
+        except self.engine.errors as error:  # a large result was read again and did not end well
+            raise self.engine.error(error) from None
+        if note and comparison.reason == "order":
+            comparison = comparison._replace(note=f"{comparison.note}; {note}")
+        traps = (
+            []
+            if comparison.matched or comparison.reason == "reference_error"
+            else self._traps(want, got)
+        )
+        return {"reason": comparison.reason, "comparison": _pack(comparison), "traps": traps}
+
+    def _open(self) -> SqliteEngine:
+        import sqlite3
+
+        try:
+            return SqliteEngine(
+                self.job["uri"], self.job["tables"], self.job["max_rows"], self.guard
+            )
+        except sqlite3.Error as error:
+            raise QueryError("reference_error", f"the database cannot be read: {error}") from None
+
+    def _announce(self, phase: str, limit: float) -> None:
+        self.phase = phase
+        self.guard.limit = limit
+        tell({"phase": phase, "limit": limit})
+
+    def _run(self, phase: str, sql: str, limit: float) -> Result:
+        assert self.engine is not None
+        self._announce(phase, limit)
+        begun = time.monotonic()
+        try:
+            return self.engine.run(sql, limit)
+        finally:
+            if phase in self.seconds:
+                self.seconds[phase] = time.monotonic() - begun
+
+    def _runs(self, want: Result) -> tuple[Optional[list[int]], str]:
+        """Runs of rows that tie on the reference's ORDER BY, and a note where none can be told."""
+        terms = order_terms(self.job["reference"]) if self.contract.order == "auto" else None
+        if terms is None:
+            return None, ""
+        keys = [sort_expression(term) for term in terms]
+        names = [name.lower() for name in want.columns]
+        shown = [_shown_column(expression, names) for expression, _ in keys]
+        hidden = [keys[i][0] for i, at in enumerate(shown) if at is None]
+        rows = want
+        if hidden:
+            extended = self._with_keys(want, hidden)
+            if extended is None:
+                return [1] * want.count, "rows that tie cannot be told, so their order is strict"
+            rows = extended
+        spare = itertools.count(want.width)
+        places = [next(spare) if at is None else at for at in shown]
+        folds = [_collated(collation) for _, collation in keys]
+        key_rows = (tuple(f(row[i]) for f, i in zip(folds, places)) for row in rows.rows())
+        return tied_runs(key_rows, [Tolerance()] * len(keys)), ""
+
+    def _with_keys(self, want: Result, hidden: Sequence[str]) -> Optional[Result]:
+        """The reference with its hidden sort keys as columns, None where that cannot run."""
+        sql = with_columns(self.job["reference"], hidden)
+        if sql is None:
+            return None
+        try:
+            rows = self._run("sort keys", sql, self.job["reference_timeout"])
+        except QueryError:
+            return None
+        same = Result.of(want.columns, [row[: want.width] for row in rows.rows()])
+        return rows if same.digest.sequence == want.digest.sequence else None
+
+    def _traps(self, want: Result, got: Result) -> list[str]:
+        """The traps whose query gives the candidate's result under the contract."""
+        assert self.engine is not None
+        found = []
+        rules = self.contract if self.contract.top else self.contract._replace(order="ignore")
+        for name, sql in self.job["traps"]:
+            try:
+                trap = self._run("trap", sql, self.job["reference_timeout"])
+                if trap.width == want.width:
+                    trap.columns = want.columns  # the contract speaks of the reference's names
+                if matches(trap, got, rules):
+                    found.append(name)
+            except QueryError:
+                continue  # a trap query that does not run catches nobody
+        return found
+
+
+def _shown_column(expression: str, names: Sequence[str]) -> Optional[int]:
+    """The result column that a sort term names, by number or by name."""
+    if expression.isdigit() and 0 < int(expression) <= len(names):
+        return int(expression) - 1
+    name = expression[1:-1] if expression[:1] in ('"', "`", "[") else expression
+    return names.index(name.lower()) if names.count(name.lower()) == 1 else None
+
+
+def _collated(collation: str) -> Callable[[Cell], Cell]:
+    """What makes two cells equal under one of SQLite's collations."""
+    if collation == "NOCASE":
+        return lambda cell: cell.lower() if isinstance(cell, str) and cell.isascii() else cell
+    if collation == "RTRIM":
+        return lambda cell: cell.rstrip(" ") if isinstance(cell, str) else cell
+    return lambda cell: cell
+
+
+# Cells on their way through JSON: what JSON cannot say travels in a small object. Samples are
+# bounded, so that a stranger's megabytes stay in the worker.
+
+
+def _packed(cell: Cell) -> Any:
+    if isinstance(cell, str):
+        return (
+            cell
+            if len(cell) <= SAMPLE_TEXT
+            else cell[:SAMPLE_TEXT] + f"... (+{len(cell) - SAMPLE_TEXT})"
+        )
+    if isinstance(cell, bytes):
+        return {"hex": cell[:SAMPLE_TEXT].hex()}
+    if isinstance(cell, float) and cell in (INFINITY, -INFINITY):
+        return {"real": str(cell)}
+    return cell
+
+
+def _unpacked(cell: Any) -> Cell:
+    if isinstance(cell, dict):
+        return bytes.fromhex(cell["hex"]) if "hex" in cell else float(cell["real"])
+    return cell
+
+
+def _pack(comparison: Comparison) -> dict[str, Any]:
+    packed = comparison._asdict()
+    for name in ("missing", "unexpected"):
+        packed[name] = [[[_packed(c) for c in row], n] for row, n in packed[name]]
+    packed["want_columns"] = [name[:SAMPLE_TEXT] for name in comparison.want_columns]
+    packed["got_columns"] = [name[:SAMPLE_TEXT] for name in comparison.got_columns]
+    return packed
+
+
+def _unpack(packed: Mapping[str, Any]) -> Comparison:
+    fields = dict(packed)
+    for name in ("missing", "unexpected"):
+        fields[name] = tuple((tuple(map(_unpacked, row)), n) for row, n in packed[name])
+    for name in ("want_columns", "got_columns"):
+        fields[name] = tuple(packed[name])
+    return Comparison(**fields)
+
+
+class Worker:
+    """A child process that runs jobs one after the other. The parent's side."""
+
+    def __init__(self, memory: int) -> None:
+        import subprocess
+        import threading
+        from queue import SimpleQueue
+
+        self.sqlite_version = ""
+        self.replies: SimpleQueue[bytes] = SimpleQueue()
+        keep = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TEMP")
+        environment = {name: os.environ[name] for name in keep if name in os.environ}
+        environment["MALLOC_ARENA_MAX"] = "1"  # a second arena maps 64 MiB of the memory limit
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", BOOT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+            )
+        except (OSError, ValueError) as error:
+            raise ScoreError(f"no worker process could be started: {error}") from None
+        code = marshal.dumps(MODULE_CODE)
+        self._send(b"%d\n" % len(code) + code + json.dumps({"memory": memory}).encode() + b"\n")
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _send(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
+        except OSError:
+            pass  # it died: the reply, which is its end, says so
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        stream = self.process.stdout
+        for line in iter(lambda: stream.readline(REPLY_LIMIT), b""):
+            self.replies.put(line)
+        self.replies.put(b"")
+
+    def ask(self, job: Mapping[str, Any], waiting: Callable[[], None]) -> dict[str, Any]:
+        """The reply to a job. `waiting` is called now and then. A lost worker gives a reply too."""
+        self._send(json.dumps(job).encode() + b"\n")
+        phase, limit, begun = "reference", REFERENCE_TIMEOUT, time.monotonic()
+        while True:
+            message = self._next(begun + limit + GRACE, waiting)
+            if message is None:
+                return self._lost(phase, limit, killed=True)
+            if not message:
+                return self._lost(phase, limit, killed=False)
+            if "sqlite" in message:
+                self.sqlite_version = message["sqlite"]
+            elif "limit" in message:
+                phase, limit, begun = message["phase"], message["limit"], time.monotonic()
+            else:
+                return message
+
+    def _next(self, deadline: float, waiting: Callable[[], None]) -> Optional[dict[str, Any]]:
+        """The next message, {} when the worker has ended, None when the deadline has passed."""
+        from queue import Empty
+
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return None
+            try:
+                line = self.replies.get(timeout=min(left, 0.2))
+            except Empty:
+                waiting()
+                continue
+            try:
+                message = json.loads(line) if line else {}
+            except ValueError:
+                return {}
+            return message if isinstance(message, dict) else {}
+
+    def _lost(self, phase: str, limit: float, killed: bool) -> dict[str, Any]:
+        """The reply in place of one that never came, from a worker that ended or was killed."""
+        before = _children_cpu()
+        self.kill()
+        used = _children_cpu() - before
+        code = self.process.returncode
+        out_of_time = killed or code == -24  # SIGXCPU
+        reply = {"phase": phase, "seconds": {"reference": 0.0, "candidate": 0.0}, "spent": True}
+        if phase == "compare":
+            reply["reason"] = "too_large" if out_of_time else "crash"
+            reply["note"] = "comparing the results took too long" if out_of_time else _death(code)
+        else:
+            reply["reason"] = "timeout" if out_of_time else "crash"
+            reply["note"] = over_limit(limit) if out_of_time else _death(code)
+        return {**reply, "final": out_of_time and used >= 0.9 * limit}
+
+    def kill(self) -> None:
+        """Ends the process at once and waits for its end."""
+        self.process.kill()
+        self.process.wait()
+        self._close_pipes()
+
+    def close(self) -> None:
+        """Lets the process end by itself, which it does when its input closes."""
+        import subprocess
+
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.close()
+            self.process.wait(timeout=1)
+        except OSError:
+            self.process.wait()
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        try:
+            self.process.stdin.close()
+        except OSError:
+            pass  # what was still to be written has nobody to read it
+        self.reader.join()
+        self.process.stdout.close()
+
+
+def _death(code: Optional[int]) -> str:
+    return (
+        f"its worker died (signal {-code})"
+        if code is not None and code < 0
+        else f"its worker died (exit code {code})"
+    )
+
+
+def _children_cpu() -> float:
+    """Processor seconds of all children that have ended, 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return 0.0
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+# ---- 12. scoring ---------------------------------------------------------------------------------
+
+
+class Scorer:
+    """Puts questions to a worker, replaces it when it is spent, and makes outcomes of replies."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self.database, self.settings = database, settings
+        self.worker: Optional[Worker] = None
+        self.sqlite_version = ""
+
+    def __enter__(self) -> Scorer:
+        self.worker = Worker(self.settings.memory)  # it starts while the caller goes on
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.worker is not None:
+            self.worker.close()
+
+    def score(
+        self, pairs: Sequence[tuple[Question, Answer]], waiting: Callable[[str], None]
+    ) -> list[Outcome]:
+        """An outcome per question, in order. `waiting` is told the id while one takes long.
+
+        A candidate whose wall time ran out before its processor time is tried once more, alone,
+        after all others, so that a busy machine does not change a score.
+        """
+        replies = {q.id: self._first_try(q, answer, waiting) for q, answer in pairs}
+        for question, answer in pairs:
+            if not replies[question.id].get("final", True):
+                replies[question.id] = self._ask(question, answer.sql, waiting)
+        return [outcome_of(q, answer, replies[q.id]) for q, answer in pairs]
+
+    def _first_try(
+        self, question: Question, answer: Answer, waiting: Callable[[str], None]
+    ) -> dict[str, Any]:
+        if answer.reason:
+            return {"reason": answer.reason, "note": answer.detail}
+        return self._ask(question, answer.sql, waiting)
+
+    def reference_result(
+        self, question: Question, waiting: Callable[[str], None]
+    ) -> dict[str, Any]:
+        """The first rows of a question's reference, or its reason and note."""
+        return self._ask(question, None, waiting)
+
+    def _ask(
+        self, question: Question, sql: Optional[str], waiting: Callable[[str], None]
+    ) -> dict[str, Any]:
+        job = self._job(question, sql)
+        reply = self._put(job, question, waiting)
+        if reply["phase"] == "trap" and reply.get("spent"):
+            # A trap query took the worker down; the candidate's own verdict stands without it.
+            reply = self._put({**job, "traps": []}, question, waiting)
+        return reply
+
+    def _put(
+        self, job: Mapping[str, Any], question: Question, waiting: Callable[[str], None]
+    ) -> dict[str, Any]:
+        self.worker = self.worker or Worker(self.settings.memory)
+        reply = self.worker.ask(job, lambda: waiting(question.id))
+        self.sqlite_version = self.worker.sqlite_version or self.sqlite_version
+        if reply.get("spent"):
+            self.worker.kill()
+            self.worker = None
+        return reply
+
+    def _job(self, question: Question, sql: Optional[str]) -> dict[str, Any]:
+        return {
+            "uri": self.database.uri,
+            "tables": question.tables,
+            "contract": contract_keys(question.contract),
+            "reference": question.sql,
+            "candidate": sql,
+            "traps": [(trap.name, trap.sql) for trap in question.traps],
+            "timeout": self.settings.timeout,
+            "reference_timeout": self.settings.reference_timeout,
+            "max_rows": self.settings.max_rows,
+        }
+
+
+def outcome_of(question: Question, answer: Answer, reply: Mapping[str, Any]) -> Outcome:
+    """The outcome that a worker's reply, or the answers file itself, stands for."""
+    reason = reply["reason"]
+    note = visible(reply.get("note", ""))
+    if reply.get("phase") in ("reference", "sort keys") and reason != "reference_error":
+        reason, note = "reference_error", f"the reference: {reason}: {note}"
+    comparison = _unpack(reply["comparison"]) if "comparison" in reply else None
+    traps = tuple(reply.get("traps", ()))
+    seconds = reply.get("seconds", {"reference": 0.0, "candidate": 0.0})
+    return Outcome(
+        question,
+        reason,
+        _detail(question, reason, note, comparison, traps),
+        answer.sql,
+        answer.line,
+        traps,
+        comparison,
+        seconds["candidate"],
+        seconds["reference"],
+    )
+
+
+def _detail(
+    question: Question,
+    reason: str,
+    note: str,
+    comparison: Optional[Comparison],
+    traps: Sequence[str],
+) -> tuple[str, ...]:
+    """One or two lines on why it is not a plain PASS."""
+    if not reason:
+        return ()
+    if reason == "no_sql":
+        return ("no_sql: nothing stands below its marker",)
+    if reason == "vacuous":
+        return ("vacuous: the reference has no value to return, so agreeing with it shows little",)
+    if comparison is None:
+        return (f"{reason}: {cut(note, 300)}",)
+    lines = [f"{reason}: {describe(comparison)}"]
+    if traps:
+        why = {trap.name: trap.why for trap in question.traps}
+        listed = "; ".join(f"{name} ({why[name]})" for name in traps)
+        lines.append(f"{reason}: trap{'s' if len(traps) > 1 else ''}: {listed}")
+    return tuple(lines)
+
+
+# ---- 13. evidence --------------------------------------------------------------------------------
+
+
+def questions_digest(questions: Sequence[Question]) -> str:
+    """A digest of ids, texts and references, eight hexadecimal digits."""
+    return _short_hash([[q.id, q.text, q.sql] for q in questions])
+
+
+def contracts_digest(questions: Sequence[Question]) -> str:
+    """A digest of the contracts, eight hexadecimal digits."""
+    return _short_hash([[q.id, contract_keys(q.contract), q.tables] for q in questions])
+
+
+def _short_hash(value: Any) -> str:
+    import hashlib
+
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def database_digest(blocks: Iterable[bytes]) -> str:
+    """SHA-256 of a SQLite file, whatever SQLite's own version and change counters say.
+
+    Bytes 24-27 and 92-99 of the header count as zero: SQLite writes them for itself.
+    """
+    import hashlib
+
+    digest = hashlib.sha256()
+    for i, block in enumerate(blocks):
+        if i == 0:
+            block = block[:24] + bytes(4) + block[28:92] + bytes(8) + block[100:]
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def signature(facts: Mapping[str, str]) -> str:
+    """The line that shows whether two scores measured the same thing."""
+    return "nl2sql|" + "|".join(f"{key}:{value}" for key, value in facts.items())
+
+
+# ---- 14. renderers -------------------------------------------------------------------------------
+
+INDENT = " " * 10
+COLOURS = {PASS: "32", FAIL: "31", ERROR: "35", SKIP: "33"}
+
+
+class Style(NamedTuple):
+    """How a report is dressed: colour or not, columns of the terminal, None for no limit."""
+
+    colour: bool = False
+    width: Optional[int] = None
+    verbose: bool = False
+
+
+def percent(passed: int, total: int) -> str:
+    """A share as people write it; 100% only when all passed, 0% only when none did."""
+    if total == 0:
+        return "0%"
+    tenths = round(1000 * passed / total)
+    if 0 < passed < total:
+        tenths = min(max(tenths, 1), 999)
+    return f"{tenths // 10}%" if tenths % 10 == 0 else f"{tenths / 10:.1f}%"
+
+
+def render_text(run: Run, style: Style) -> str:
+    """The report for a person; its last line is the score."""
+    lines = [f"scoring {visible(run.answers_name)} against {visible(run.db_name)}", ""]
+    lines += [f"warning: {visible(warning)}" for warning in run.warnings]
+    lines += [""] if run.warnings else []
+    for outcome in run.outcomes:
+        lines += _outcome_lines(outcome, style)
+    lines += ["", *_summary(run), *_interval(run), run.signature, _record_reminder(run)]
+    return "\n".join([*lines, score_line(run)]) + "\n"
+
+
+def _outcome_lines(outcome: Outcome, style: Style) -> list[str]:
+    verdict = f"{outcome.verdict:<5}"
+    if style.colour:
+        verdict = f"\x1b[{COLOURS[outcome.verdict]}m{verdict}\x1b[0m"
+    question = outcome.question
+    room = None if style.width is None else style.width - 13
+    lines = [f"  {verdict} {question.id}  {fitted(visible(question.text), room)}"]
+    room = None if style.width is None else style.width - len(INDENT)
+    lines += [INDENT + fitted(line, None if style.verbose else room) for line in outcome.detail]
+    return lines + (_verbose_lines(outcome) if style.verbose else [])
+
+
+def _verbose_lines(outcome: Outcome) -> list[str]:
+    lines = [f"took {outcome.seconds:.3f} s, its reference {outcome.reference_seconds:.3f} s"]
+    if outcome.sql:
+        lines += [f"candidate (line {outcome.line}):", *_shown_sql(outcome.sql)]
+    lines += ["reference:", *_shown_sql(outcome.question.sql)]
+    comparison = outcome.comparison
+    for word in ("missing", "unexpected"):
+        rows = getattr(comparison, word) if comparison is not None else ()
+        lines += [f"{word}: {show_row(row, SAMPLE_TEXT)} x{n}" for row, n in rows]
+    return [INDENT + line for line in lines]
+
+
+def _shown_sql(sql: str) -> list[str]:
+    return ["    " + cut(visible(line), 400) for line in sql.strip().splitlines()[:60]]
+
+
+def fitted(text: str, room: Optional[int]) -> str:
+    """Text cut to so many columns of a terminal, wide characters counted as two."""
+    if room is None or len(text) * 2 <= room:
+        return text
+    import unicodedata
+
+    used = 0
+    for i, character in enumerate(text):
+        used += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if used > room:
+            kept = max(i - 12, 8)
+            return f"{text[:kept]}... (+{len(text) - kept})"
+    return text
+
+
+def _summary(run: Run) -> list[str]:
+    """Lines about what was not an ordinary PASS or FAIL."""
+    lines = []
+    skipped = [o.question.id for o in run.outcomes if o.verdict == SKIP]
+    if skipped:
+        attempted = run.total - len(skipped)
+        lines.append(
+            f"skipped: {_listed(skipped)}, counted as not passed"
+            f" ({run.passed} of {attempted} attempted)"
+        )
+    errors = [
+        o.question.id for o in run.outcomes if o.verdict == ERROR and o.reason != "reference_error"
+    ]
+    if errors:
+        lines.append(f"did not run: {_listed(errors)}, counted as not passed")
+    vacuous = [o.question.id for o in run.outcomes if o.reason == "vacuous"]
+    if vacuous:
+        lines.append(f"vacuous: {_listed(vacuous)}, passed on a reference without a value")
+    broken = [o.question.id for o in run.outcomes if o.reason == "reference_error"]
+    if broken:
+        lines.append(f"broken reference: {_listed(broken)}, counted as not passed")
+        lines.append(f"of the {run.total - len(broken)} whose reference runs: {run.passed}")
+    if run.total < run.total_questions:
+        lines.append(
+            f"a part of the set: {run.total} of {run.total_questions} questions were asked"
+        )
+    return lines
+
+
+def _listed(ids: Sequence[str]) -> str:
+    shown = ", ".join(ids[:12])
+    return f"{len(ids)} ({shown}{', ...' if len(ids) > 12 else ''})"
+
+
+def _interval(run: Run) -> list[str]:
+    low, high = wilson(run.passed, run.total)
+    return [f"95% interval (Wilson): {100 * low:.1f}% to {100 * high:.1f}%"]
+
+
+def _record_reminder(run: Run) -> str:
+    if run.tool:
+        return f"tool: {visible(run.tool)}; keep its version and today's date with this score"
+    return (
+        "keep the tool's name, its version and today's date with this score (--tool \"Acme 2.1\")"
+    )
+
+
+def score_line(run: Run) -> str:
+    """The line that a run comes down to."""
+    part = (
+        f"  [{run.total} of {run.total_questions} questions]"
+        if run.total < run.total_questions
+        else ""
+    )
+    return f"execution accuracy: {run.passed}/{run.total} ({percent(run.passed, run.total)}){part}"
+
+
+CSV_HEADER = (
+    "question_id", "question", "verdict", "detail", "reason", "traps",
+    "rows_got", "rows_wanted", "seconds", "reference_seconds", "tool",
+)  # fmt: skip
+
+
+def render_csv(run: Run) -> str:
+    """A row per question, then an empty line and the score."""
+    import csv
+    import io
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV_HEADER)
+    for o in run.outcomes:
+        c = o.comparison
+        counts = ("", "") if c is None else (c.got_count, c.want_count)
+        cells = (
+            o.question.id, visible(o.question.text), o.verdict, " | ".join(o.detail), o.reason,
+            "; ".join(o.traps), *counts, f"{o.seconds:.3f}", f"{o.reference_seconds:.3f}",
+            visible(run.tool),
+        )  # fmt: skip
+        writer.writerow(map(_defused, map(str, cells)))
+    return f"{out.getvalue()}\nexecution_accuracy,{run.passed}/{run.total}\n"
+
+
+def _defused(cell: str) -> str:
+    """A cell that no spreadsheet executes."""
+    return "'" + cell if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
+
+
+def render_questions(questions: Sequence[Question]) -> str:
+    """The questions with their contracts."""
+    lines = []
+    for question in questions:
+        lines.append(f"{question.id}  {visible(question.text)}")
+        keys = contract_keys(question.contract)
+        lines.append("     " + "; ".join(f"{key} = {value}" for key, value in keys.items()))
+    lines += ["", "Where a contract says nothing:", *(f"  {line}" for line in CONTRACT_DEFAULTS)]
+    return "\n".join(lines) + "\n"
+
+
+CONTRACT_DEFAULTS = (
+    "rows       every row counts, with its multiplicity",
+    "order      counts where the reference sorts; rows tied on the sort keys may swap",
+    "columns    by position, else by name, else by kind (text, integer, real, blob)",
+    "NULL       equals only NULL",
+    "numbers    integers exactly, others within 1e-9 of the larger; text never equals a number",
+    "text       exactly, code point by code point; blobs byte by byte",
+)
+
+
+def render_reference(question: Question, reply: Mapping[str, Any]) -> str:
+    """A question, its trap, its reference and what that returns."""
+    lines = [
+        f"{question.id}  {visible(question.text)}",
+        f"     watch for: {visible(question.trap)}",
+        *(f"     {line}" for line in question.sql.splitlines()),
+    ]
+    if reply["reason"]:
+        lines.append(f"     -> {reply['reason']}: {visible(reply.get('note', ''))}")
+    else:
+        lines.append(f"     -> {', '.join(map(visible, reply['columns']))}")
+        lines += [f"        {show_row(tuple(map(_unpacked, row)))}" for row in reply["rows"]]
+        rest = reply["count"] - len(reply["rows"])
+        lines += [f"        and {rest:,} more rows"] if rest > 0 else []
+    return "\n".join(lines) + "\n"
+
+
+# ---- 15. terminal and files ----------------------------------------------------------------------
+
+
+def wants_colour(stream: Any, choice: str, environment: Mapping[str, str]) -> bool:
+    """Whether to colour a stream: the option, then the environment in Python's own order."""
+    if choice != "auto":
+        return choice == "always"
+    if environment.get("PYTHON_COLORS") in ("0", "1"):
+        return environment["PYTHON_COLORS"] == "1"
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return True
+    return environment.get("TERM") != "dumb" and bool(stream.isatty())
+
+
+def terminal_width(stream: Any) -> Optional[int]:
+    """The columns of a terminal, None where the stream is none and nothing need be cut."""
+    if not stream.isatty():
+        return None
+    import shutil
+
+    return max(40, shutil.get_terminal_size().columns)
+
+
+def escape_what_a_console_lacks() -> None:
+    """Characters that a console's encoding has not come out as escapes, not as a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+class Progress:
+    """One line on stderr that is rewritten while a question takes long; only on a terminal."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.on = not quiet and sys.stderr.isatty()
+        self.id, self.begun = "", 0.0
+
+    def waiting(self, question_id: str) -> None:
+        if not self.on:
+            return
+        if question_id != self.id:
+            self.id, self.begun = question_id, time.monotonic()
+        sys.stderr.write(f"\r{question_id} running {time.monotonic() - self.begun:.0f} s\x1b[K")
+        sys.stderr.flush()
+
+    def done(self) -> None:
+        if self.on and self.id:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def say(text: str, stream: Any = None) -> None:
+    """Prints text as it is; the one place that writes to standard output."""
+    stream = stream or sys.stdout
+    stream.write(text)
+    stream.flush()
+
+
+def read_answers_file(path: str) -> bytes:
+    """The bytes of an answers file or of standard input ("-"). Raises ScoreError."""
+    import stat
+
+    if path == "-":
+        if sys.stdin.isatty():
+            say("reading answers from the terminal, end with Ctrl-D\n", sys.stderr)
+        data = sys.stdin.buffer.read(ANSWERS_LIMIT + 1)
+    else:
+        try:
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise ScoreError(f"{path}: not a regular file; answers are read from a file or '-'")
+            with open(path, "rb") as file:
+                data = file.read(ANSWERS_LIMIT + 1)
+        except FileNotFoundError:
+            raise ScoreError(
+                f"{path}: no such file; --init-answers {path} writes a template"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise ScoreError(f"{path}: cannot be read: {_cause(error)}") from None
+    if len(data) > ANSWERS_LIMIT:
+        raise ScoreError(f"{path}: larger than {ANSWERS_LIMIT // MIB} MB, which no answers file is")
+    return data
+
+
+def _cause(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def check_writable(path: str) -> None:
+    """Raises ScoreError where a report could not be written; the old file is not touched."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or not os.path.isdir(folder):
+        what = "is a folder" if os.path.isdir(path) else "lies in no folder that exists"
+        raise ScoreError(f"{path}: cannot be written: it {what}")
+    if not os.access(folder, os.W_OK) or (os.path.exists(path) and not os.access(path, os.W_OK)):
+        raise ScoreError(f"{path}: cannot be written: permission denied")
+
+
+def write_file(path: str, text: str, new: bool = False) -> None:
+    """Writes a whole file or nothing; with `new` it refuses to overwrite. Raises ScoreError."""
+    import tempfile
+
+    folder = os.path.dirname(os.path.abspath(path))
+    temporary = ""
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout and its like
+            with open(path, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+            return
+        handle, temporary = tempfile.mkstemp(prefix=".nl2sql-", dir=folder)
+        with open(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        if new:
+            with open(path, "x"):
+                pass
+        os.replace(temporary, path)
+        temporary = ""
+    except FileExistsError:
+        raise ScoreError(
+            f"{path}: already exists; choose another name or remove it first"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ScoreError(f"{path}: cannot be written: {_cause(error)}") from None
+    finally:
+        if temporary:
+            os.unlink(temporary)
+
+
+def build_default_database(path: str) -> None:
+    """Builds the default database with the maker that lies beside this file. Raises ScoreError."""
+    import subprocess
+
+    maker = os.path.join(os.path.dirname(os.path.abspath(__file__)), MAKER)
+    if not os.path.exists(maker):
+        raise ScoreError(f"{path}: no such database, and {MAKER} does not lie beside this file")
+    made = subprocess.run(
+        [sys.executable, maker, "--out", path],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    if made.returncode:
+        raise ScoreError(
+            f"{path}: could not be built: {(made.stderr.strip() or 'no reason given')}"
+        )
+
+
+def file_blocks(path: str) -> Iterator[bytes]:
+    """The bytes of a file, a MiB at a time."""
+    with open(path, "rb") as file:
+        yield from iter(lambda: file.read(MIB), b"")
+
+
+def scorer_version() -> str:
+    """The version, and eight digits of this file's own hash, so that a changed copy shows."""
+    import hashlib
+
+    try:
+        own = hashlib.sha256(b"".join(file_blocks(__file__))).hexdigest()[:8]
+    except OSError:
+        own = "unknown"
+    return f"{__version__}+{own}"
+
+
+def python_version() -> str:
+    return ".".join(map(str, sys.version_info[:3]))
+
+
+# ---- 16. plug-ins --------------------------------------------------------------------------------
+
+
+def grade(
+    question_id: str,
+    sql: str,
+    db: str = DEFAULT_DB,
+    *,
+    questions: Sequence[Question] = QUESTIONS,
+    settings: Settings = STANDARD,
+) -> Outcome:
+    """The outcome for one candidate. Prints nothing and may be called from any thread.
+
+    Raises ScoreError where the question is unknown or the database cannot be read.
+    """
+    found = [question for question in questions if question.id == question_id]
+    if not found:
+        raise ScoreError(f"no question has the id {question_id!r}")
+    reason, detail = screen(sql)
+    answer = Answer(sql, 1, reason, detail)
+    with readable(db) as database, Scorer(database, settings) as scorer:
+        return scorer.score([(found[0], answer)], lambda _: None)[0]
+
+
+# ---- 17. command line ----------------------------------------------------------------------------
+
+EXAMPLES = """\
+first steps:
+  python score_nl2sql.py --init-answers answers.sql   write a template, paste the tool's SQL into it
+  python score_nl2sql.py --answers answers.sql        score it
+  python score_nl2sql.py --show-reference --only Q02  look at a reference query and its result
+  python score_nl2sql.py --list                       the questions and how results are compared
+"""
+
+EXIT_CODES = """\
+exit codes: 0 scored, 1 below --fail-under, 2 usage or the run could not be made, 130 interrupted
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="score_nl2sql.py",
+        description="Score the SQL that an NL2SQL tool wrote: is the answer right, and if not, why?"
+        f"\n\n{EXAMPLES}",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_modes(parser.add_argument_group("what to do"))
+    _add_input(parser.add_argument_group("questions and data"))
+    _add_limits(parser.add_argument_group("limits"))
+    _add_output(parser.add_argument_group("output"))
+    return parser
+
+
+def _add_modes(group: Any) -> None:
+    group.add_argument("--init-answers", metavar="PATH", help="write an answers file to fill in")
+    group.add_argument("--answers", metavar="FILE", help="score an answers file, - for stdin")
+    group.add_argument(
+        "--show-reference", action="store_true", help="show each reference, its trap and its result"
+    )
+    group.add_argument("--list", action="store_true", help="list the questions and their contracts")
+    group.add_argument(
+        "--version", action="store_true", help="show the versions and the file's hash"
+    )
+
+
+def _add_input(group: Any) -> None:
+    group.add_argument(
+        "--db",
+        metavar="PATH",
+        default=DEFAULT_DB,
+        help="the database; the default is built when it is missing (default: %(default)s)",
+    )
+    group.add_argument("--only", metavar="IDS", help="only these questions: Q01,Q05 or Q02-Q04")
+    group.add_argument(
+        "-k", metavar="TEXT", dest="containing", help="only questions with this text"
+    )
+
+
+def _add_limits(group: Any) -> None:
+    group.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=TIMEOUT,
+        help="for a candidate, or five times what its reference took (default: %(default)g)",
+    )
+    group.add_argument(
+        "--reference-timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=REFERENCE_TIMEOUT,
+        help="for a reference (default: %(default)g)",
+    )
+    group.add_argument(
+        "--max-rows",
+        metavar="N",
+        type=_count,
+        default=MAX_ROWS,
+        help="rows that a query may return (default: %(default)s)",
+    )
+    group.add_argument(
+        "--variants",
+        metavar="N",
+        type=int,
+        choices=[0],
+        default=0,
+        help="neighbouring databases to try; this version has none (default: %(default)s)",
+    )
+
+
+def _add_output(group: Any) -> None:
+    group.add_argument("--tool", metavar="NAME", default="", help="the tool's name and version")
+    group.add_argument("--csv", metavar="PATH", help="write a CSV file, - for stdout")
+    group.add_argument(
+        "--fail-under", metavar="PCT", type=_percentage, help="leave with 1 below this percentage"
+    )
+    group.add_argument("-q", "--quiet", action="store_true", help="print the score line alone")
+    group.add_argument(
+        "-v", "--verbose", action="store_true", help="print SQL, times and all rows kept"
+    )
+    group.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="(default: %(default)s)",
+    )
+
+
+def _seconds(text: str) -> float:
+    import argparse
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from above 0 to 86400")
+    return value
+
+
+def _count(text: str) -> int:
+    import argparse
+
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 10**9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to 1000000000")
+    return int(text)
+
+
+def _percentage(text: str) -> Any:
+    import argparse
+    from fractions import Fraction
+
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(-1)
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to 100")
+    return value
+
+
+def check_args(args: argparse.Namespace) -> None:
+    """Raises ScoreError for combinations that make no sense."""
+    modes = [
+        name
+        for name in ("init_answers", "answers", "show_reference", "list")
+        if getattr(args, name)
+    ]
+    if len(modes) > 1:
+        shown = " and ".join("--" + mode.replace("_", "-") for mode in modes)
+        raise ScoreError(f"{shown} are different things to do; give one of them")
+    for name in ("csv", "fail_under", "tool"):
+        if modes != ["answers"] and getattr(args, name) not in (None, ""):
+            raise ScoreError(f"--{name.replace('_', '-')} goes with --answers")
+    if args.csv and args.csv != "-":
+        check_writable(args.csv)
+    if args.quiet and args.verbose:
+        raise ScoreError("-q and -v cannot both be meant")
+
+
+def selected(args: argparse.Namespace, questions: Sequence[Question]) -> list[Question]:
+    """The questions that --only and -k leave. Raises ScoreError where that is none."""
+    chosen = list(questions)
+    if args.only is not None:
+        wanted = _ids(args.only, questions)
+        chosen = [question for question in chosen if question.id in wanted]
+    if args.containing is not None:
+        text = args.containing.casefold()
+        chosen = [q for q in chosen if text in f"{q.id} {q.text} {q.trap}".casefold()]
+    if not chosen:
+        raise ScoreError("no question is selected; --list shows them all")
+    return chosen
+
+
+def _ids(text: str, questions: Sequence[Question]) -> set[str]:
+    """The ids that `Q01,Q05` or `Q02-Q04` names; q1 is Q01."""
+    ids = [question.id for question in questions]
+    wanted: set[str] = set()
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        first, dash, last = part.partition("-")
+        a = _id(first, ids)
+        b = _id(last, ids) if dash else a
+        span = ids[ids.index(a) : ids.index(b) + 1]
+        if not span:
+            raise ScoreError(f"--only: {part} runs backwards")
+        wanted.update(span)
+    return wanted
+
+
+def _id(text: str, ids: Sequence[str]) -> str:
+    written = text.strip().upper()
+    number = re.fullmatch(r"Q0*(\d{1,9})", written)
+    for known in ids:
+        if known.upper() == written or (number and known == f"Q{int(number.group(1)):02d}"):
+            return known
+    from difflib import get_close_matches
+
+    near = get_close_matches(written, ids, 1, 0.3)
+    raise ScoreError(
+        f"--only: no question {text.strip()!r}" + (f"; did you mean {near[0]}?" if near else "")
+    )
+
+
+def ready_database(args: argparse.Namespace) -> str:
+    """The database's path; the default one is built when it is missing. Raises ScoreError."""
+    path: str = args.db
+    if os.path.isfile(path):
+        return path
+    if path == DEFAULT_DB and not os.path.exists(path):
+        build_default_database(path)
+        say(f"built {path} with {MAKER}\n", sys.stderr)
+        return path
+    if os.path.exists(path):
+        raise ScoreError(f"{path}: not a regular file")
+    raise ScoreError(f"{path}: no such database; build one with: python {MAKER} --out {path}")
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    return Settings(args.timeout, args.reference_timeout, args.max_rows)
+
+
+def init_answers(args: argparse.Namespace) -> int:
+    questions = selected(args, QUESTIONS)
+    path = args.init_answers
+    write_file(path, answers_template(questions), new=True)
+    say(
+        f"wrote {path} with {len(questions)} questions\n"
+        f"next: paste the SQL that your tool writes below each question, then run\n"
+        f"  python score_nl2sql.py --answers {path}\n"
+    )
+    return 0
+
+
+def list_questions(args: argparse.Namespace) -> int:
+    say(render_questions(selected(args, QUESTIONS)))
+    return 0
+
+
+def show_reference(args: argparse.Namespace) -> int:
+    questions = selected(args, QUESTIONS)
+    with readable(ready_database(args)) as database, Scorer(database, settings_of(args)) as scorer:
+        for i, question in enumerate(questions):
+            reply = scorer.reference_result(question, lambda _: None)
+            say(("\n" if i else "") + render_reference(question, reply))
+    return 0
+
+
+def score_answers(args: argparse.Namespace) -> int:
+    questions = selected(args, QUESTIONS)
+    data = read_answers_file(args.answers)
+    progress = Progress(args.quiet)
+    with readable(ready_database(args)) as database, Scorer(database, settings_of(args)) as scorer:
+        answers = read_answers(data, QUESTIONS)
+        digest = database_digest(file_blocks(scorer.database.source))
+        pairs = [(question, answers.by_id[question.id]) for question in questions]
+        try:
+            outcomes = scorer.score(pairs, progress.waiting)
+        finally:
+            progress.done()
+        facts = signature_facts(questions, digest, scorer.sqlite_version)
+    run = Run(
+        tuple(outcomes),
+        "standard input" if args.answers == "-" else args.answers,
+        args.db,
+        args.tool,
+        len(QUESTIONS),
+        signature(facts),
+        answers.warnings,
+    )
+    return report(run, args)
+
+
+def signature_facts(
+    questions: Sequence[Question], digest: str, sqlite_version: str
+) -> dict[str, str]:
+    """What two people must have in common for their scores to be comparable."""
+    return {
+        "questions": questions_digest(questions),
+        "asked": f"{len(questions)}/{len(QUESTIONS)}",
+        "contract": contracts_digest(questions),
+        "db": digest[:12],
+        "scorer": scorer_version(),
+        "variants": "0",
+        "seed": str(SEED),
+        "sqlite": sqlite_version or "none",
+        "python": python_version(),
+    }
+
+
+def report(run: Run, args: argparse.Namespace) -> int:
+    """Prints the report, writes what was asked for and returns the exit code."""
+    out = sys.stderr if args.csv == "-" else sys.stdout
+    if args.quiet:
+        say(score_line(run) + "\n", out)
+    else:
+        style = Style(wants_colour(out, args.color, os.environ), terminal_width(out), args.verbose)
+        text = render_text(run, style)
+        if args.csv and args.csv != "-":
+            write_file(args.csv, render_csv(run))
+            body, _, last = text.rstrip("\n").rpartition("\n")
+            text = f"{body}\nwrote {args.csv}\n{last}\n"
+        say(text, out)
+    if args.csv == "-":
+        say(render_csv(run))
+    elif args.csv and args.quiet:
+        write_file(args.csv, render_csv(run))
+    if args.fail_under is not None and run.passed * 100 < args.fail_under * run.total:
+        shown = f"{float(args.fail_under):g}"
+        share = f"{run.passed}/{run.total} ({percent(run.passed, run.total)})"
+        say(f"FAIL: {share} is under --fail-under {shown}\n", sys.stderr)
+        return 1
+    return 0
+
+
+def show_version() -> int:
+    import sqlite3
+
+    say(
+        f"score_nl2sql {scorer_version()}"
+        f" (SQLite {sqlite3.sqlite_version}, Python {python_version()})\n"
+    )
+    return 0
+
+
+def run_command(args: argparse.Namespace) -> int:
+    check_args(args)
+    if args.version:
+        return show_version()
+    if args.init_answers:
+        return init_answers(args)
+    if args.list:
+        return list_questions(args)
+    if args.show_reference:
+        return show_reference(args)
+    if args.answers:
+        return score_answers(args)
+    raise ScoreError(
+        "nothing to do: --init-answers answers.sql writes a template,"
+        " --answers answers.sql scores it, --help shows the rest"
+    )
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Runs the command and returns its exit code."""
+    escape_what_a_console_lacks()
+    try:
+        return run_command(build_parser().parse_args(argv))
+    except ScoreError as error:
+        say(f"score_nl2sql.py: {visible(str(error))}\n", sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("\ninterrupted\n", sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader went away (| head): not our failure, and nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""What the scorer costs, as ratios and differences within one run: python tests/bench.py
+
+Machines are noisy, so each figure is the best of several rounds, taken in turn with its floor.
+"""
+
+import argparse
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import nullcontext
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, ROOT)
+import score_nl2sql as scorer  # noqa: E402
+
+ROWS = 1_000_000
+IN_ORDER = "SELECT id, name, amount, n FROM t"
+OTHER_ORDER = "SELECT id, name, amount, n FROM t ORDER BY n, id DESC"
+ONE_APART = "SELECT id, name, CASE id WHEN 777777 THEN 0.5 ELSE amount END AS amount, n FROM t"
+ONE_NAME_APART = "SELECT id, CASE id WHEN 777777 THEN '?' ELSE name END AS name, amount, n FROM t"
+REVERSED_APART = ONE_APART + " ORDER BY id DESC"
+
+
+def seconds(work):
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def best(works, rounds):
+    """The best time of each piece of work, all of them taken in turn."""
+    times = [[] for _ in works]
+    for _ in range(rounds):
+        for work, found in zip(works, times):
+            found.append(seconds(work))
+    return [min(found) for found in times]
+
+
+def run(*command, cwd):
+    done = subprocess.run(command, cwd=cwd, capture_output=True)
+    if done.returncode:
+        raise SystemExit(done.stderr.decode() or f"{command} left with {done.returncode}")
+
+
+def big_database(folder):
+    path = os.path.join(folder, "big.db")
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, amount REAL, n INTEGER)")
+    rows = ((i, f"name {i * 7919 % 5003}", i * 0.37, i % 97) for i in range(ROWS))
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
+    connection.commit()
+    connection.close()
+    return path
+
+
+def ten_questions(folder, rounds):
+    """Seconds beyond a bare interpreter with sqlite3, the ten references as answers."""
+    answers = os.path.join(folder, "answers.sql")
+    with open(answers, "w", encoding="utf-8") as file:
+        for question in scorer.QUESTIONS:
+            file.write(f"-- {question.id}: {question.text}\n{question.sql};\n\n")
+    program = os.path.join(ROOT, "score_nl2sql.py")
+    run(sys.executable, os.path.join(ROOT, scorer.MAKER), cwd=folder)
+    floor, ours = best(
+        [
+            lambda: run(sys.executable, "-c", "import sqlite3", cwd=folder),
+            lambda: run(sys.executable, program, "--answers", answers, cwd=folder),
+        ],
+        rounds * 5,
+    )
+    print(f"ten questions: {ours:.3f} s, bare interpreter {floor:.3f} s: +{ours - floor:.3f} s (0.15)")
+
+
+class Pair:
+    """Two queries on one database: plain sqlite3 that fetches both, and the worker's own code."""
+
+    def __init__(self, path, reference, candidate, contract=None):
+        self.path, self.reference, self.candidate = path, reference, candidate
+        self.contract = contract or scorer.Contract(order="ignore")
+        self.reason = ""
+
+    def floor(self):
+        connection = sqlite3.connect(self.path)
+        for sql in (self.reference, self.candidate):
+            connection.execute(sql).fetchall()
+        connection.close()
+
+    def ours(self):
+        uri = scorer.file_uri(self.path) + "?mode=ro"
+        engine = scorer.SqliteEngine(uri, (), scorer.MAX_ROWS, nullcontext())
+        want, got = engine.run(self.reference, 600), engine.run(self.candidate, 600)
+        self.reason = scorer.compare(want, got, self.contract).reason
+        engine.close()
+
+
+def pairs(path, rounds):
+    for name, candidate, reason, bound in (
+        ("a million rows, equal", IN_ORDER, "", 1.5),
+        ("in another order", OTHER_ORDER, "", 1.5),
+        ("one number apart", ONE_APART, "rows", 4),
+        ("one name apart", ONE_NAME_APART, "rows", 4),
+        ("one number apart, reversed", REVERSED_APART, "rows", None),
+    ):
+        pair = Pair(path, IN_ORDER, candidate)
+        floor, ours = best([pair.floor, pair.ours], rounds)
+        assert pair.reason == reason, (name, pair.reason)
+        told = f" ({bound})" if bound else ""
+        print(f"{name}: {ours:.2f} s, fetching both {floor:.2f} s: {ours / floor:.2f} times{told}")
+
+
+def peak(path):
+    """Peak memory of a fresh process that compares two equal results of a million rows."""
+    code = (
+        "import sys, resource; sys.path.insert(0, sys.argv[1]); sys.path.insert(0, sys.argv[2]);"
+        "import bench; p = bench.Pair(sys.argv[3], bench.IN_ORDER, bench.OTHER_ORDER); p.ours();"
+        "print(p.reason or 'equal', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+    )
+    here = os.path.join(ROOT, "tests")
+    told = subprocess.run(
+        [sys.executable, "-c", code, here, ROOT, path], capture_output=True, text=True
+    )
+    print(f"peak memory, a million equal rows in another order: {told.stdout.strip()} MB (100)")
+
+
+def columns(rounds):
+    """26 columns in another order against the same in position, 200 rows."""
+    from random import Random
+
+    random = Random(7)
+    names = [f"c{i}" for i in range(26)]
+    rows = [tuple(int(random.random() * 9) for _ in names) for _ in range(200)]
+    order = sorted(range(26), key=lambda i: i * 11 % 26)
+    want = scorer.Result.of(names, rows)
+    moved = scorer.Result.of([f"x{i}" for i in order], [tuple(r[i] for i in order) for r in rows])
+    contract = scorer.Contract(order="ignore", columns="any")
+    for result in (want, moved):
+        assert scorer.compare(want, result, contract).matched
+    floor, ours = best(
+        [
+            lambda: scorer.compare(want, want, contract),
+            lambda: scorer.compare(want, moved, contract),
+        ],
+        rounds * 3,
+    )
+    print(f"26 columns in another order: +{1000 * (ours - floor):.1f} ms (50)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    print(f"Python {scorer.python_version()}, SQLite {sqlite3.sqlite_version}; bounds in brackets")
+    with tempfile.TemporaryDirectory() as folder:
+        ten_questions(folder, rounds)
+        path = big_database(folder)
+        pairs(path, rounds)
+        if sys.platform != "win32":
+            peak(path)
+    columns(rounds)
+
+
+if __name__ == "__main__":
+    main()
