@@ -165,7 +165,7 @@ OLD_TABLE_RETIRED = day_number("2025-07-01")
 
 # 3 ---------------------------------------------------------------- the cast
 #
-# A scale of 1 is one block of about 430 customers in the proportions below; larger scales
+# A scale of 1 is one block of about 450 customers in the proportions below; larger scales
 # are several blocks, so what holds in one block holds at any size. Each persona is there for
 # the sake of one or two traps. Its orders come in batches; a batch deals its cards (status,
 # void flag, how the three dates lie) from a deck, so that shares are exact and not a matter of
@@ -468,7 +468,7 @@ class Order(NamedTuple):
 
 
 class Block:
-    """Some 430 customers and what belongs to them, complete with every trap."""
+    """Some 450 customers and what belongs to them, complete with every trap."""
 
     def __init__(self, dice: Dice, size: float, start: int) -> None:
         self.dice = dice

@@ -3206,8 +3206,8 @@ ALLOWED_FUNCTIONS = frozenset(
 OTHER_STATEMENTS = frozenset(
     (
         "ALTER", "ANALYZE", "ATTACH", "BEGIN", "COMMIT", "CREATE", "DELETE", "DETACH", "DROP",
-        "END", "EXPLAIN", "INSERT", "PRAGMA", "REINDEX", "RELEASE", "REPLACE", "ROLLBACK", "SAVEPOINT",
-        "UPDATE", "VACUUM",
+        "END", "EXPLAIN", "INSERT", "PRAGMA", "REINDEX", "RELEASE", "REPLACE", "ROLLBACK",
+        "SAVEPOINT", "UPDATE", "VACUUM",
     )
 )  # fmt: skip
 HIDDEN_TABLES = frozenset(("sqlite_stmt", "dbstat", "sqlite_dbpage", "bytecode", "tables_used"))
@@ -4110,7 +4110,7 @@ def database_digest(blocks: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-def signature(facts: Mapping[str, str]) -> str:
+def signature_line(facts: Mapping[str, str]) -> str:
     """The line that shows whether two scores measured the same thing."""
     return "nl2sql|" + "|".join(f"{key}:{value}" for key, value in facts.items())
 
@@ -4488,6 +4488,7 @@ def scorer_version() -> str:
 
 
 def python_version() -> str:
+    """The running Python as 3.11.7."""
     return ".".join(map(str, sys.version_info[:3]))
 
 
@@ -4782,7 +4783,7 @@ def score_answers(args: argparse.Namespace) -> int:
         args.db,
         args.tool,
         len(QUESTIONS),
-        signature(facts),
+        signature_line(facts),
         answers.warnings,
     )
     return report(run, args)
