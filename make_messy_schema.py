@@ -522,7 +522,7 @@ class Block:
         emails = [c.ref for c in humble if c.persona.name == "email"]
         self.agencies = emails[:len(emails) // 3]
 
-    def customer_rows(self) -> Iterator[tuple]:
+    def customer_rows(self) -> Iterator[tuple[object, ...]]:
         for c in sorted(self.customers):
             host = self.dice.pick(("example.com", "example.org"))
             email = f"{c.first_name}.{c.last_name}{c.number}@{host}".lower()
@@ -549,7 +549,7 @@ class Block:
             first, after = window("2025-06-01", "2026-01-01")
         return stamp(self.dice.between(max(first, signup), after - 1))
 
-    def old_customer_rows(self) -> Iterator[tuple]:
+    def old_customer_rows(self) -> Iterator[tuple[object, ...]]:
         """The deprecated table: it missed what came after it was retired, and forgot nothing."""
         deal, dice = self.decks.deal, self.dice
         people = [(number, dice.pick(FIRST_NAMES), dice.pick(LAST_NAMES), self._old_signup())
@@ -664,7 +664,7 @@ class Filler:
         self.rows = dict.fromkeys(TABLES, 0)
         self.item_cents = 0
 
-    def insert(self, table: str, rows: Iterable[tuple]) -> None:
+    def insert(self, table: str, rows: Iterable[tuple[object, ...]]) -> None:
         marks = {"customers_v2": 11, "customers": 5, "orders": 10, "order_items": 5}[table]
         sql = f"INSERT INTO {table} VALUES ({', '.join('?' * marks)})"
         self.rows[table] += self.connection.executemany(sql, rows).rowcount
@@ -680,7 +680,7 @@ class Filler:
             for number, o in enumerate(orders, first)))
         self.insert("order_items", self._items(block, orders, first))
 
-    def _items(self, block: Block, orders: list[Order], first: int) -> Iterator[tuple]:
+    def _items(self, block: Block, orders: list[Order], first: int) -> Iterator[tuple[object, ...]]:
         item = self.rows["order_items"]
         for number, order in enumerate(orders, first):
             for sku, qty, price in block.items(order.cents):

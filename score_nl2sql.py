@@ -2043,12 +2043,19 @@ class _Search:
         self.notes: list[str] = []  # searches that were cut short
         self.refused = ""  # a cell of the candidate that the contract cannot read
         self.misplaced: Optional[_View] = None  # rows match, their sequence does not
+        self.views: dict[Alignment, _View] = {}
 
     def found(self) -> bool:
         counted = self.contract.duplicates == "count" and not self.contract.top
         if counted and self.want.count != self.got.count:
             return False
-        return any(self._fits(alignment) for alignment in self._alignments())
+        for alignment in self._alignments():
+            if self._fits(alignment):
+                return True
+            # Where large results by position agree nearly wholly, no other columns are meant.
+            if self._view(alignment).nearly_equal:
+                return False
+        return False
 
     def _alignments(self) -> Iterator[Alignment]:
         try:
@@ -2056,8 +2063,13 @@ class _Search:
         except SearchCut as cut:
             self.notes.append(str(cut))
 
+    def _view(self, alignment: Alignment) -> _View:
+        if alignment not in self.views:
+            self.views[alignment] = _View(self.want, self.got, alignment, self.contract)
+        return self.views[alignment]
+
     def _fits(self, alignment: Alignment) -> bool:
-        view = _View(self.want, self.got, alignment, self.contract)
+        view = self._view(alignment)
         try:
             if self.contract.top is not None:
                 return self._fits_top(view, self.contract.top)
@@ -2105,7 +2117,7 @@ class _Search:
             self.contract.extra == "allow" and self.got.width > self.want.width
         ):
             return self._differs("columns", _width_note(self.want, self.got))
-        view = _View(self.want, self.got, self._plain_alignment(), self.contract)
+        view = self._view(self._plain_alignment())
         if self.contract.top is not None:
             return self._differs("rows", **view.difference(*view.top_differing(self.contract.top)))
         left, right, complete = view.differing()
@@ -2216,10 +2228,18 @@ class _View:
         by_column = {name.lower(): rule for name, rule in contract.by_column.items()}
         self.tolerances = [by_column.get(c.lower(), contract.tolerance) for c in columns]
         self.sorted_want: Optional[list[Row]] = None
+        self.near: Optional[tuple[list[Row], list[Row]]] = None  # see _chunks_apart
+        self.buckets: Optional[tuple[list[Row], list[Row], bool]] = None  # see _buckets_apart
 
     @property
     def held(self) -> bool:
         return self.want.held and self.got.held
+
+    @property
+    def nearly_equal(self) -> bool:
+        """Whether few rows of two large results were found to differ under this alignment."""
+        found = self.near or (self.buckets if self.buckets and self.buckets[2] else None)
+        return found is not None and len(found[0]) * 4 < self.want.count
 
     @property
     def straight(self) -> bool:
@@ -2243,17 +2263,11 @@ class _View:
             return _same_set(list(self.left()), list(self.right()), self.tolerances)
         if self.want.count != self.got.count:
             return False
-        if self.held:
-            return _same_multiset(list(self.left()), list(self.right()), self.tolerances)
-        near = self._chunks_apart() if self.straight else None
-        if near is not None:
-            if _same_multiset(*near, self.tolerances):
-                return True
-            # Rows that were set aside as equal can only matter where numbers are loose.
-            if not _loose(near[0], near[1], self.tolerances):
-                return False
-            if _keys(near[0], self.tolerances, near[1]) != _keys(near[1], self.tolerances, near[0]):
-                return False
+        left, right, complete = self.differing()
+        if complete and _same_multiset(left, right, self.tolerances):
+            return True
+        if complete and not self._may_still_pair(left, right):
+            return False
         left, right, complete = self._buckets_apart()
         if complete:
             return _same_multiset(left, right, self.tolerances)
@@ -2263,12 +2277,29 @@ class _View:
             )
         return False
 
+    def _may_still_pair(self, left: list[Row], right: list[Row]) -> bool:
+        """Whether rows that were set aside as equal could help the rest to pair up.
+
+        They can only stand between two rows of the rest, each step within the tolerance. So what
+        does not pair within as many steps as there are rows never does.
+        """
+        if self.held or self.buckets is not None:
+            return False  # nothing was set aside, or only what no other row can pair with
+        wide = [_widened(tolerance, self.want.count) for tolerance in self.tolerances]
+        if any(tolerance.relative == INFINITY for tolerance in wide):
+            return True
+        return bool(_loose(left, right, self.tolerances)) and _same_multiset(left, right, wide)
+
     def differing(self) -> tuple[list[Row], list[Row], bool]:
         """Rows of both sides, without parts that are equal; False where not all of them."""
         if self.held:
             return list(self.left()), list(self.right()), True
-        near = self._chunks_apart() if self.straight else None
-        return (*near, True) if near is not None else self._buckets_apart()
+        if self.buckets is None and self.straight:
+            if self.near is None:
+                self.near = self._chunks_apart()
+            if self.near is not None:
+                return (*self.near, True)
+        return self._buckets_apart()
 
     def _chunks_apart(self) -> Optional[tuple[list[Row], list[Row]]]:
         """The rows of the chunks whose sums differ, where both results run in step."""
@@ -2280,9 +2311,11 @@ class _View:
 
     def _buckets_apart(self) -> tuple[list[Row], list[Row], bool]:
         """The rows of the buckets whose sums differ. Rows equal in their exact cells share one."""
-        explicit = {i for i, t in enumerate(self.tolerances) if t != Tolerance()}
-        loose = _Buckets.spread(self.left, self.right, explicit)
-        return loose.gather(self.left, self.right, len(self.tolerances))
+        if self.buckets is None:
+            explicit = {i for i, t in enumerate(self.tolerances) if t != Tolerance()}
+            spread = _Buckets.spread(self.left, self.right, explicit)
+            self.buckets = spread.gather(self.left, self.right, len(self.tolerances))
+        return self.buckets
 
     def sort_want(self, keys: Sequence[SortKey]) -> list[int]:
         """Sorts the reference's rows by the contract's keys; returns the lengths of tied runs."""
@@ -2521,10 +2554,13 @@ def _groups(rows: Iterable[Row], loose: Sequence[int]) -> dict[Row, list[Row]]:
 LOOSE = object()
 
 
-def _keys(rows: list[Row], tolerances: Sequence[Tolerance], others: list[Row]) -> Counter[Row]:
-    """How many rows there are for each combination of exact cells."""
-    groups = _groups(rows, _loose(rows, others, tolerances))
-    return Counter({key: len(members) for key, members in groups.items()})
+def _widened(tolerance: Tolerance, steps: int) -> Tolerance:
+    """A tolerance at least as wide as so many steps of the given one, INFINITY past all use."""
+    if tolerance.decimals is not None:
+        return Tolerance(decimals=tolerance.decimals - len(str(steps + 1)))
+    relative = RELATIVE if tolerance.relative is None else tolerance.relative
+    wide = 2 * relative * (steps + 1)
+    return Tolerance(relative=wide if wide < 0.5 else INFINITY)
 
 
 def _same_multiset(left: list[Row], right: list[Row], tolerances: Sequence[Tolerance]) -> bool:
@@ -3552,13 +3588,6 @@ def tell(message: Mapping[str, Any]) -> None:
 
 def restrain(memory: int) -> None:
     """Limits for this process, where the system has them. `memory` in bytes."""
-    # Imported while files can still be opened: later the limit on open files forbids it.
-    import bisect  # noqa: F401
-    import decimal  # noqa: F401
-    import operator  # noqa: F401
-    import unicodedata  # noqa: F401
-    from array import array  # noqa: F401
-
     try:
         import resource
     except ImportError:
@@ -3805,16 +3834,12 @@ def _unpack(packed: Mapping[str, Any]) -> Comparison:
     return Comparison(**fields)
 
 
-class Worker:
-    """A child process that runs jobs one after the other. The parent's side."""
+class _Spawned:
+    """A child with an interpreter of its own, that knows nothing of its parent but the code."""
 
-    def __init__(self, memory: int) -> None:
+    def __init__(self) -> None:
         import subprocess
-        import threading
-        from queue import SimpleQueue
 
-        self.sqlite_version = ""
-        self.replies: SimpleQueue[bytes] = SimpleQueue()
         keep = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TEMP")
         environment = {name: os.environ[name] for name in keep if name in os.environ}
         environment["MALLOC_ARENA_MAX"] = "1"  # a second arena maps 64 MiB of the memory limit
@@ -3828,28 +3853,121 @@ class Worker:
             )
         except (OSError, ValueError) as error:
             raise ScoreError(f"no worker process could be started: {error}") from None
+        self.jobs: Any = self.process.stdin
+        self.replies: Any = self.process.stdout
+
+    def greeting(self) -> bytes:
         code = marshal.dumps(MODULE_CODE)
-        self._send(b"%d\n" % len(code) + code + json.dumps({"memory": memory}).encode() + b"\n")
-        self.reader = threading.Thread(target=self._read, daemon=True)
+        return b"%d\n" % len(code) + code
+
+    def kill(self) -> int:
+        """Ends the process at once; its exit code, negative for a signal."""
+        self.process.kill()
+        return self.process.wait()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the process has ended by itself within so many seconds."""
+        import subprocess
+
+        try:
+            self.process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+class _Forked:
+    """A child that is this process once more, up at once: a second interpreter costs 50 ms.
+
+    Only where this process has a single thread and nothing to hide, which is the command line.
+    """
+
+    def __init__(self) -> None:
+        jobs, self_jobs = os.pipe()
+        self_replies, replies = os.pipe()
+        self.code: Optional[int] = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._be_the_worker(jobs, replies)
+        os.close(jobs)
+        os.close(replies)
+        self.jobs = os.fdopen(self_jobs, "wb")
+        self.replies = os.fdopen(self_replies, "rb")
+
+    @staticmethod
+    def _be_the_worker(jobs: int, replies: int) -> None:
+        try:
+            os.dup2(jobs, 0)
+            os.dup2(replies, 1)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            os.closerange(3, 4096)  # the parent's own ends of the pipes above all
+            sys.stdin, sys.stdout = os.fdopen(0, "r"), os.fdopen(1, "w")
+            serve()
+        finally:
+            os._exit(1)
+
+    def greeting(self) -> bytes:
+        return b""
+
+    def kill(self) -> int:
+        """Ends the process at once; its exit code, negative for a signal."""
+        if self.code is None:
+            import signal
+
+            os.kill(self.pid, signal.SIGKILL)
+            self._reap(0)
+        return self.code or 0
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the process has ended by itself within so many seconds."""
+        end = time.monotonic() + seconds
+        while not self._reap(os.WNOHANG):
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.001)
+        return True
+
+    def _reap(self, how: int) -> bool:
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, how)
+            if pid:
+                self.code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else status >> 8
+        return self.code is not None
+
+
+class Worker:
+    """A child process that runs jobs one after the other. The parent's side."""
+
+    def __init__(self, memory: int, fork: bool = False) -> None:
+        import threading
+        from queue import SimpleQueue
+
+        self.sqlite_version = ""
+        self.started = threading.Event()
+        self.replies: SimpleQueue[bytes] = SimpleQueue()
+        alone = sys.platform == "linux" and threading.active_count() == 1
+        self.child: Any = _Forked() if fork and alone else _Spawned()
+        self.reader = threading.Thread(target=self._start_and_read, args=(memory,), daemon=True)
         self.reader.start()
 
     def _send(self, data: bytes) -> None:
-        assert self.process.stdin is not None
         try:
-            self.process.stdin.write(data)
-            self.process.stdin.flush()
+            self.child.jobs.write(data)
+            self.child.jobs.flush()
         except OSError:
             pass  # it died: the reply, which is its end, says so
 
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        stream = self.process.stdout
-        for line in iter(lambda: stream.readline(REPLY_LIMIT), b""):
+    def _start_and_read(self, memory: int) -> None:
+        """Hands the worker its code, which fills the pipe until it is up, then reads replies."""
+        self._send(self.child.greeting() + json.dumps({"memory": memory}).encode() + b"\n")
+        self.started.set()
+        for line in iter(lambda: self.child.replies.readline(REPLY_LIMIT), b""):
             self.replies.put(line)
         self.replies.put(b"")
 
     def ask(self, job: Mapping[str, Any], waiting: Callable[[], None]) -> dict[str, Any]:
         """The reply to a job. `waiting` is called now and then. A lost worker gives a reply too."""
+        self.started.wait()
         self._send(json.dumps(job).encode() + b"\n")
         phase, limit, begun = "reference", REFERENCE_TIMEOUT, time.monotonic()
         while True:
@@ -3887,9 +4005,8 @@ class Worker:
     def _lost(self, phase: str, limit: float, killed: bool) -> dict[str, Any]:
         """The reply in place of one that never came, from a worker that ended or was killed."""
         before = _children_cpu()
-        self.kill()
+        code = self.kill()
         used = _children_cpu() - before
-        code = self.process.returncode
         out_of_time = killed or code == -24  # SIGXCPU
         reply = {"phase": phase, "seconds": {"reference": 0.0, "candidate": 0.0}, "spent": True}
         if phase == "compare":
@@ -3900,35 +4017,30 @@ class Worker:
             reply["note"] = over_limit(limit) if out_of_time else _death(code)
         return {**reply, "final": out_of_time and used >= 0.9 * limit}
 
-    def kill(self) -> None:
-        """Ends the process at once and waits for its end."""
-        self.process.kill()
-        self.process.wait()
+    def kill(self) -> int:
+        """Ends the process at once and waits for its end; returns its exit code."""
+        code: int = self.child.kill()
         self._close_pipes()
+        return code
 
     def close(self) -> None:
         """Lets the process end by itself, which it does when its input closes."""
-        import subprocess
-
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.close()
-            self.process.wait(timeout=1)
-        except OSError:
-            self.process.wait()
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.started.wait()
+        self._close_jobs()
+        if not self.child.wait(1):
+            self.child.kill()
         self._close_pipes()
 
-    def _close_pipes(self) -> None:
-        assert self.process.stdin is not None and self.process.stdout is not None
+    def _close_jobs(self) -> None:
         try:
-            self.process.stdin.close()
+            self.child.jobs.close()
         except OSError:
             pass  # what was still to be written has nobody to read it
+
+    def _close_pipes(self) -> None:
         self.reader.join()
-        self.process.stdout.close()
+        self._close_jobs()
+        self.child.replies.close()
 
 
 def _death(code: Optional[int]) -> str:
@@ -3955,13 +4067,13 @@ def _children_cpu() -> float:
 class Scorer:
     """Puts questions to a worker, replaces it when it is spent, and makes outcomes of replies."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
-        self.database, self.settings = database, settings
+    def __init__(self, database: Database, settings: Settings, fork: bool = False) -> None:
+        self.database, self.settings, self.fork = database, settings, fork
         self.worker: Optional[Worker] = None
         self.sqlite_version = ""
 
     def __enter__(self) -> Scorer:
-        self.worker = Worker(self.settings.memory)  # it starts while the caller goes on
+        self.worker = Worker(self.settings.memory, self.fork)  # it starts while the caller goes on
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -4008,7 +4120,7 @@ class Scorer:
     def _put(
         self, job: Mapping[str, Any], question: Question, waiting: Callable[[str], None]
     ) -> dict[str, Any]:
-        self.worker = self.worker or Worker(self.settings.memory)
+        self.worker = self.worker or Worker(self.settings.memory, self.fork)
         reply = self.worker.ask(job, lambda: waiting(question.id))
         self.sqlite_version = self.worker.sqlite_version or self.sqlite_version
         if reply.get("spent"):
@@ -4734,8 +4846,12 @@ def ready_database(args: argparse.Namespace) -> str:
     raise ScoreError(f"{path}: no such database; build one with: python {MAKER} --out {path}")
 
 
-def settings_of(args: argparse.Namespace) -> Settings:
-    return Settings(args.timeout, args.reference_timeout, args.max_rows)
+@contextmanager
+def open_scorer(args: argparse.Namespace) -> Iterator[Scorer]:
+    """A scorer on the chosen database, under the limits that were given."""
+    settings = Settings(args.timeout, args.reference_timeout, args.max_rows)
+    with readable(ready_database(args)) as database, Scorer(database, settings, True) as scorer:
+        yield scorer
 
 
 def init_answers(args: argparse.Namespace) -> int:
@@ -4757,7 +4873,7 @@ def list_questions(args: argparse.Namespace) -> int:
 
 def show_reference(args: argparse.Namespace) -> int:
     questions = selected(args, QUESTIONS)
-    with readable(ready_database(args)) as database, Scorer(database, settings_of(args)) as scorer:
+    with open_scorer(args) as scorer:
         for i, question in enumerate(questions):
             reply = scorer.reference_result(question, lambda _: None)
             say(("\n" if i else "") + render_reference(question, reply))
@@ -4768,7 +4884,7 @@ def score_answers(args: argparse.Namespace) -> int:
     questions = selected(args, QUESTIONS)
     data = read_answers_file(args.answers)
     progress = Progress(args.quiet)
-    with readable(ready_database(args)) as database, Scorer(database, settings_of(args)) as scorer:
+    with open_scorer(args) as scorer:
         answers = read_answers(data, QUESTIONS)
         digest = database_digest(file_blocks(scorer.database.source))
         pairs = [(question, answers.by_id[question.id]) for question in questions]

@@ -2,8 +2,6 @@
 
 import json
 import os
-import random
-import re
 import sys
 import time
 import unittest

@@ -2,11 +2,9 @@
 
 import json
 import os
-import random
 import sqlite3
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

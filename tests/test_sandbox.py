@@ -277,6 +277,11 @@ def trouble(run: Run, expected: Expected) -> List[str]:
     return found
 
 
+def attempts() -> int:
+    """2 on a busy machine, where a candidate that ran out of wall time alone is tried once more."""
+    return 2 if POSIX and os.getloadavg()[0] > (os.cpu_count() or 1) else 1
+
+
 def state(db: Path) -> Tuple[str, int, List[str]]:
     """What must not change: the bytes, the time of the last change, the names beside the file."""
     digest = hashlib.sha256(db.read_bytes()).hexdigest()
@@ -335,11 +340,11 @@ class SandboxTest(unittest.TestCase):
         connection.close()
         return int(row[0])
 
-    def attack_alone(self, case: Dict[str, Any], timeout: int) -> None:
+    def attack_alone(self, case: Dict[str, Any], timeout: int, tries: int) -> None:
         answers = {**REFERENCES, "Q01": sql_of(case)}
         run = score(answers, str(self.db), "--timeout", str(timeout))
         found = trouble(run, {"Q01": set(case["reasons"])})
-        limit = self.untroubled + timeout + GRACE
+        limit = self.untroubled + timeout * tries + GRACE
         if run.wall > limit:
             found.append(f"took {run.wall:.1f} s, limit {limit:.1f} s")
         if state(self.db) != self.before:
@@ -387,13 +392,13 @@ class TestAttacks(SandboxTest):
         for case in CASES["attacks"]:
             if case["id"] in SAMPLE:
                 with self.subTest(attack=case["id"]):
-                    self.attack_alone(case, 1)
+                    self.attack_alone(case, 1, 2)  # generous: this runs on any machine
 
     @unittest.skipUnless(LONG, "set NL2SQL_LONG=1")
     def test_every_attack_alone(self) -> None:
         for case in CASES["attacks"]:
             with self.subTest(attack=case["id"]):
-                self.attack_alone(case, 2)
+                self.attack_alone(case, 2, attempts())
 
     def test_cap_on_rows(self) -> None:
         series = ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT {}) "
