@@ -40,7 +40,7 @@ import sys
 import time
 from bisect import bisect_right
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 if TYPE_CHECKING:  # both cost start-up time that building does not need
     import argparse
@@ -431,13 +431,14 @@ class Decks:
 
     def __init__(self, dice: Dice) -> None:
         self.dice = dice
-        self.piles: dict[object, list] = {}
+        self.piles: dict[object, list[Any]] = {}
 
     def deal(self, name: object, cards: Sequence[T]) -> T:
         pile = self.piles.get(name)
         if not pile:
             pile = self.piles[name] = self.dice.shuffled(cards)
-        return pile.pop()
+        card: T = pile.pop()
+        return card
 
 
 # 5 ---------------------------------------------------------------- a block

@@ -72,7 +72,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, Union
 
 if TYPE_CHECKING:
     import argparse
@@ -1091,18 +1091,23 @@ def tokens(
         start = end
 
 
+RUNS = {quote: re.compile(quote + "+") for quote in ("'", '"', "`")}
+
+
 def _close(sql: str, at: int, stop: int, closer: str, last: dict[str, int]) -> tuple[int, bool]:
     """Where a quoted token ends and whether anything ended it. A doubled quote is no end."""
     if closer not in last:
         last[closer] = sql.rfind(closer, at, stop)
+    if closer not in RUNS:
+        found = sql.find(closer, at, stop) if at <= last[closer] else -1
+        return (found + len(closer), True) if found >= 0 else (stop, False)
     while at <= last[closer]:
-        found = sql.find(closer, at, stop)
-        if found < 0:
+        run = RUNS[closer].search(sql, at, stop)
+        if run is None:
             break
-        at = found + len(closer)
-        if closer in "*/]" or sql[at : min(at + 1, stop)] != closer:
+        at = run.end()
+        if (at - run.start()) % 2:  # an even run is nothing but doubled quotes
             return at, True
-        at += 1
     return stop, False
 
 
@@ -3445,7 +3450,9 @@ def _opened(connection: Any, sql: str, owners: Mapping[int, str]) -> set[str]:
     }
 
 
-def _lossless(data: bytes) -> str:
+def _lossless(data: Optional[bytes]) -> str:
+    if data is None:  # Python 3.9 where SQLite ran out of memory
+        raise MemoryError
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -4251,7 +4258,7 @@ def percent(passed: int, total: int) -> str:
     return f"{tenths // 10}%" if tenths % 10 == 0 else f"{tenths / 10:.1f}%"
 
 
-def render_text(run: Run, style: Style) -> str:
+def render_text(run: Run, style: Style, wrote: Sequence[str] = ()) -> str:
     """The report for a person; its last line is the score."""
     lines = [f"scoring {visible(run.answers_name)} against {visible(run.db_name)}", ""]
     lines += [f"warning: {visible(warning)}" for warning in run.warnings]
@@ -4259,6 +4266,7 @@ def render_text(run: Run, style: Style) -> str:
     for outcome in run.outcomes:
         lines += _outcome_lines(outcome, style)
     lines += ["", *_summary(run), *_interval(run), run.signature, _record_reminder(run)]
+    lines += [f"wrote {visible(path)}" for path in wrote]
     return "\n".join([*lines, score_line(run)]) + "\n"
 
 
@@ -4485,10 +4493,29 @@ class Progress:
 
 
 def say(text: str, stream: Any = None) -> None:
-    """Prints text as it is; the one place that writes to standard output."""
+    """Prints text as it is; the one place that writes to a stream. Raises ScoreError.
+
+    A reader that goes away (| head) is no failure: what is left to say is said to nobody.
+    """
     stream = stream or sys.stdout
-    stream.write(text)
-    stream.flush()
+    try:
+        if stream is None:
+            raise OSError("it is closed")
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        if stream is sys.stderr:
+            return  # there is nowhere left to say it
+        raise ScoreError(f"standard output cannot be written: {_cause(error)}") from None
+
+
+def quoted(path: str) -> str:
+    """A path as it can be pasted into a command."""
+    import shlex
+
+    return shlex.quote(path)
 
 
 def read_answers_file(path: str) -> bytes:
@@ -4506,9 +4533,8 @@ def read_answers_file(path: str) -> bytes:
             with open(path, "rb") as file:
                 data = file.read(ANSWERS_LIMIT + 1)
         except FileNotFoundError:
-            raise ScoreError(
-                f"{path}: no such file; --init-answers {path} writes a template"
-            ) from None
+            hint = f"--init-answers {quoted(path)} writes a template"
+            raise ScoreError(f"{path}: no such file; {hint}") from None
         except (OSError, ValueError) as error:
             raise ScoreError(f"{path}: cannot be read: {_cause(error)}") from None
     if len(data) > ANSWERS_LIMIT:
@@ -4522,9 +4548,15 @@ def _cause(error: BaseException) -> str:
 
 def check_writable(path: str) -> None:
     """Raises ScoreError where a report could not be written; the old file is not touched."""
-    folder = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path) or not os.path.isdir(folder):
-        what = "is a folder" if os.path.isdir(path) else "lies in no folder that exists"
+    folder = os.path.dirname(os.path.realpath(path))
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        raise ScoreError(f"{path}: cannot be written: {_cause(error)}") from None
+    if not path or os.path.isdir(path) or not os.path.isdir(folder):
+        what = "lies in no folder that exists" if path and not os.path.isdir(path) else "is no file"
         raise ScoreError(f"{path}: cannot be written: it {what}")
     if not os.access(folder, os.W_OK) or (os.path.exists(path) and not os.access(path, os.W_OK)):
         raise ScoreError(f"{path}: cannot be written: permission denied")
@@ -4534,7 +4566,8 @@ def write_file(path: str, text: str, new: bool = False) -> None:
     """Writes a whole file or nothing; with `new` it refuses to overwrite. Raises ScoreError."""
     import tempfile
 
-    folder = os.path.dirname(os.path.abspath(path))
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
     temporary = ""
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout and its like
@@ -4550,7 +4583,7 @@ def write_file(path: str, text: str, new: bool = False) -> None:
         if new:
             with open(path, "x"):
                 pass
-        os.replace(temporary, path)
+        os.replace(temporary, target)
         temporary = ""
     except FileExistsError:
         raise ScoreError(
@@ -4567,7 +4600,7 @@ def build_default_database(path: str) -> None:
     """Builds the default database with the maker that lies beside this file. Raises ScoreError."""
     import subprocess
 
-    maker = os.path.join(os.path.dirname(os.path.abspath(__file__)), MAKER)
+    maker = os.path.join(os.path.dirname(os.path.realpath(__file__)), MAKER)
     if not os.path.exists(maker):
         raise ScoreError(f"{path}: no such database, and {MAKER} does not lie beside this file")
     made = subprocess.run(
@@ -4597,6 +4630,13 @@ def scorer_version() -> str:
     except OSError:
         own = "unknown"
     return f"{__version__}+{own}"
+
+
+def own_sqlite_version() -> str:
+    """The version of the SQLite that this Python has."""
+    import sqlite3
+
+    return sqlite3.sqlite_version
 
 
 def python_version() -> str:
@@ -4647,7 +4687,13 @@ def build_parser() -> argparse.ArgumentParser:
     """The command line."""
     import argparse
 
-    parser = argparse.ArgumentParser(
+    class Parser(argparse.ArgumentParser):
+        """One line for a mistake, like every other refusal."""
+
+        def error(self, message: str) -> NoReturn:
+            raise ScoreError(_usage_error(message, self.format_help()))
+
+    parser = Parser(
         prog="score_nl2sql.py",
         description="Score the SQL that an NL2SQL tool wrote: is the answer right, and if not, why?"
         f"\n\n{EXAMPLES}",
@@ -4660,6 +4706,18 @@ def build_parser() -> argparse.ArgumentParser:
     _add_limits(parser.add_argument_group("limits"))
     _add_output(parser.add_argument_group("output"))
     return parser
+
+
+def _usage_error(message: str, help_text: str) -> str:
+    """A mistake on the command line in one line, with the option that may have been meant."""
+    unknown = re.match(r"unrecognized arguments: (--[\w-]+)", message)
+    if unknown:
+        from difflib import get_close_matches
+
+        near = get_close_matches(unknown.group(1), re.findall(r"--[a-z][a-z-]+", help_text), 1)
+        if near:
+            return f"no option {unknown.group(1)}; did you mean {near[0]}?"
+    return f"{message}; --help lists the options"
 
 
 def _add_modes(group: Any) -> None:
@@ -4761,10 +4819,8 @@ def _percentage(text: str) -> Any:
     import argparse
     from fractions import Fraction
 
-    try:
-        value = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        value = Fraction(-1)
+    # Fraction itself would write out all digits of 1e99999999.
+    value = Fraction(text) if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,20})?", text) else Fraction(-1)
     if not 0 <= value <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to 100")
     return value
@@ -4783,8 +4839,13 @@ def check_args(args: argparse.Namespace) -> None:
     for name in ("csv", "fail_under", "tool"):
         if modes != ["answers"] and getattr(args, name) not in (None, ""):
             raise ScoreError(f"--{name.replace('_', '-')} goes with --answers")
-    if args.csv and args.csv != "-":
+    if args.csv is not None and args.csv != "-":
         check_writable(args.csv)
+        for name, other in (("answers", args.answers), ("database", args.db)):
+            if os.path.realpath(args.csv) == os.path.realpath(other):
+                raise ScoreError(
+                    f"{args.csv}: --csv would overwrite the {name}; choose another name"
+                )
     if args.quiet and args.verbose:
         raise ScoreError("-q and -v cannot both be meant")
 
@@ -4820,7 +4881,7 @@ def _ids(text: str, questions: Sequence[Question]) -> set[str]:
 
 def _id(text: str, ids: Sequence[str]) -> str:
     written = text.strip().upper()
-    number = re.fullmatch(r"Q0*(\d{1,9})", written)
+    number = re.fullmatch(r"Q?0*(\d{1,9})", written)
     for known in ids:
         if known.upper() == written or (number and known == f"Q{int(number.group(1)):02d}"):
             return known
@@ -4843,7 +4904,9 @@ def ready_database(args: argparse.Namespace) -> str:
         return path
     if os.path.exists(path):
         raise ScoreError(f"{path}: not a regular file")
-    raise ScoreError(f"{path}: no such database; build one with: python {MAKER} --out {path}")
+    raise ScoreError(
+        f"{path}: no such database; build one with: python {MAKER} --out {quoted(path)}"
+    )
 
 
 @contextmanager
@@ -4857,11 +4920,14 @@ def open_scorer(args: argparse.Namespace) -> Iterator[Scorer]:
 def init_answers(args: argparse.Namespace) -> int:
     questions = selected(args, QUESTIONS)
     path = args.init_answers
+    if path == "-":
+        say(answers_template(questions))
+        return 0
     write_file(path, answers_template(questions), new=True)
     say(
-        f"wrote {path} with {len(questions)} questions\n"
+        f"wrote {visible(path)} with {len(questions)} questions\n"
         f"next: paste the SQL that your tool writes below each question, then run\n"
-        f"  python score_nl2sql.py --answers {path}\n"
+        f"  python score_nl2sql.py --answers {visible(quoted(path))}\n"
     )
     return 0
 
@@ -4892,7 +4958,7 @@ def score_answers(args: argparse.Namespace) -> int:
             outcomes = scorer.score(pairs, progress.waiting)
         finally:
             progress.done()
-        facts = signature_facts(questions, digest, scorer.sqlite_version)
+        facts = signature_facts(questions, digest, scorer.sqlite_version or own_sqlite_version())
     run = Run(
         tuple(outcomes),
         "standard input" if args.answers == "-" else args.answers,
@@ -4917,43 +4983,35 @@ def signature_facts(
         "scorer": scorer_version(),
         "variants": "0",
         "seed": str(SEED),
-        "sqlite": sqlite_version or "none",
+        "sqlite": sqlite_version,
         "python": python_version(),
     }
 
 
 def report(run: Run, args: argparse.Namespace) -> int:
-    """Prints the report, writes what was asked for and returns the exit code."""
+    """Writes what was asked for, prints the report and returns the exit code."""
     out = sys.stderr if args.csv == "-" else sys.stdout
+    wrote = []
+    if args.csv not in (None, "-"):
+        write_file(args.csv, render_csv(run))
+        wrote.append(args.csv)
     if args.quiet:
         say(score_line(run) + "\n", out)
     else:
         style = Style(wants_colour(out, args.color, os.environ), terminal_width(out), args.verbose)
-        text = render_text(run, style)
-        if args.csv and args.csv != "-":
-            write_file(args.csv, render_csv(run))
-            body, _, last = text.rstrip("\n").rpartition("\n")
-            text = f"{body}\nwrote {args.csv}\n{last}\n"
-        say(text, out)
+        say(render_text(run, style, wrote), out)
     if args.csv == "-":
         say(render_csv(run))
-    elif args.csv and args.quiet:
-        write_file(args.csv, render_csv(run))
     if args.fail_under is not None and run.passed * 100 < args.fail_under * run.total:
-        shown = f"{float(args.fail_under):g}"
         share = f"{run.passed}/{run.total} ({percent(run.passed, run.total)})"
-        say(f"FAIL: {share} is under --fail-under {shown}\n", sys.stderr)
+        say(f"FAIL: {share} is under --fail-under {float(args.fail_under):g}\n", sys.stderr)
         return 1
     return 0
 
 
 def show_version() -> int:
-    import sqlite3
-
-    say(
-        f"score_nl2sql {scorer_version()}"
-        f" (SQLite {sqlite3.sqlite_version}, Python {python_version()})\n"
-    )
+    versions = f"SQLite {own_sqlite_version()}, Python {python_version()}"
+    say(f"score_nl2sql {scorer_version()} ({versions})\n")
     return 0
 
 
@@ -4986,10 +5044,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except KeyboardInterrupt:
         say("\ninterrupted\n", sys.stderr)
         return 130
-    except BrokenPipeError:
-        # The reader went away (| head): not our failure, and nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 if __name__ == "__main__":
