@@ -1,0 +1,348 @@
+"""The engine and its worker: what may be read, limits, second tries, both kinds of child process."""
+
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, ROOT)
+import score_nl2sql as scorer  # noqa: E402
+
+ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT MAX(x) FROM r"
+# One C call that no progress handler interrupts: minutes on any machine.
+ONE_CALL = "SELECT INSTR(PRINTF('%.*c', 40000000, 'a'), PRINTF('%.*c', 20000000, 'a') || 'b')"
+DATA = """
+    CREATE TABLE shown (id INTEGER PRIMARY KEY, tenant INTEGER, n INTEGER);
+    CREATE TABLE secret (id INTEGER PRIMARY KEY, n INTEGER);
+    CREATE TABLE plain (n INTEGER);
+    CREATE INDEX secret_n ON secret (n);
+    CREATE VIEW mine AS SELECT id, n FROM shown WHERE tenant = 1;
+    CREATE VIEW leak AS SELECT n FROM secret;
+    INSERT INTO shown VALUES (1, 1, 10), (2, 2, 20), (3, 1, 30);
+    INSERT INTO secret VALUES (1, 10), (2, 99);
+    INSERT INTO plain VALUES (1), (2), (3);
+"""
+
+
+def question(sql, **more):
+    contract = scorer.read_contract(more.pop("contract", {}))
+    return scorer.Question("Q01", "?", "", sql, contract, **more)
+
+
+class WithData(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        cls.path = os.path.join(folder.name, "data.db")
+        with contextlib.closing(sqlite3.connect(cls.path)) as connection:
+            connection.executescript(DATA)
+        database = scorer.Database(scorer.file_uri(cls.path) + "?mode=ro", cls.path)
+        cls.desk = scorer.Scorer(database, scorer.STANDARD)
+        cls.addClassCleanup(cls.desk.__exit__)
+
+    def grade(self, reference, candidate, settings=scorer.STANDARD, **more):
+        """The outcome from one worker for the whole class, replaced only when it is spent."""
+        self.desk.settings = settings
+        reason, detail = scorer.screen(candidate)
+        pair = question(reference, **more), scorer.Answer(candidate, 1, reason, detail)
+        return self.desk.score([pair], lambda _: None)[0]
+
+
+class NarrowedTables(WithData):
+    """A question that names `tables` lets nothing else be read, however it is reached."""
+
+    REFUSED = (
+        ("plain select", "SELECT COUNT(*) FROM secret"),
+        ("count only", "SELECT COUNT(*) FROM shown, secret"),
+        ("natural join", "SELECT COUNT(*) FROM shown NATURAL JOIN secret"),
+        ("using", "SELECT COUNT(*) FROM shown JOIN secret USING (id)"),
+        ("index only", "SELECT COUNT(*) FROM shown WHERE n IN (SELECT n FROM secret)"),
+        ("exists", "SELECT 3 WHERE EXISTS (SELECT 1 FROM secret)"),
+        ("through a view", "SELECT COUNT(*) FROM leak"),
+        ("in a CTE", "WITH s AS (SELECT n FROM secret) SELECT COUNT(*) FROM s"),
+        ("compound", "SELECT 3 UNION SELECT COUNT(*) FROM secret"),
+        ("other case", "SELECT COUNT(*) FROM SECRET"),
+        ("schema", "SELECT COUNT(*) FROM sqlite_master"),
+        ("schema by its other name", "SELECT COUNT(*) FROM sqlite_schema"),
+        ("schema by natural join", "SELECT COUNT(*) FROM shown NATURAL JOIN sqlite_master"),
+    )
+    ALLOWED = (
+        ("the table", "SELECT COUNT(*) FROM shown"),
+        ("other case", "SELECT COUNT(*) FROM SHOWN"),
+        ("itself joined", "SELECT COUNT(*) FROM shown a JOIN shown b USING (id)"),
+        ("a CTE of a hidden name", "WITH secret AS (SELECT id FROM shown) SELECT COUNT(*) FROM secret"),
+        ("JSON", "SELECT COUNT(*) FROM json_each('[1, 2, 3]')"),
+        ("no table", "SELECT 3"),
+    )
+
+    def test_refused(self):
+        for name, sql in self.REFUSED:
+            with self.subTest(name):
+                outcome = self.grade("SELECT COUNT(*) FROM shown", sql, tables=("shown",))
+                self.assertEqual(outcome.reason, "forbidden", outcome.detail)
+                free = self.grade("SELECT COUNT(*) FROM shown", sql)
+                self.assertIn(free.verdict, ("PASS", "FAIL"))  # it is the narrowing that refuses
+
+    def test_allowed(self):
+        for name, sql in self.ALLOWED:
+            with self.subTest(name):
+                outcome = self.grade("SELECT COUNT(*) FROM shown", sql, tables=("shown",))
+                self.assertEqual(outcome.reason, "", outcome.detail)
+
+    def test_a_view_may_be_all_there_is(self):
+        tables = ("mine",)
+        right = self.grade("SELECT SUM(n) FROM mine", "SELECT TOTAL(n) FROM mine", tables=tables)
+        self.assertEqual(right.reason, "", right.detail)
+        wrong = self.grade("SELECT SUM(n) FROM mine", "SELECT SUM(n) FROM shown", tables=tables)
+        self.assertEqual(wrong.reason, "forbidden", wrong.detail)
+
+
+class References(WithData):
+    """A reference that does not run is never the tool's fault and never a PASS."""
+
+    def test_broken_references(self):
+        quick = scorer.Settings(timeout=1, reference_timeout=1)
+        few = scorer.Settings(max_rows=2)
+        for name, sql, settings in (
+            ("no such table", "SELECT * FROM nowhere", scorer.STANDARD),
+            ("syntax", "SELEC 1", scorer.STANDARD),
+            ("forbidden", "DELETE FROM shown", scorer.STANDARD),
+            ("two statements", "SELECT 1; SELECT 2", scorer.STANDARD),
+            ("empty", "-- nothing", scorer.STANDARD),
+            ("too slow", ENDLESS, quick),
+            ("one long call", ONE_CALL, quick),
+            ("too many rows", "SELECT n FROM shown", few),
+        ):
+            # What is wrong with a candidate's own text shows before anything runs.
+            same = "SELECT 1" if name in ("two statements", "empty") else sql
+            for candidate in (same, "SELECT 1"):
+                with self.subTest(name, candidate=candidate):
+                    outcome = self.grade(sql, candidate, settings)
+                    self.assertEqual((outcome.verdict, outcome.reason), ("ERROR", "reference_error"))
+                    self.assertTrue(outcome.detail[0].startswith("reference_error: "))
+
+    def test_a_contract_that_does_not_fit(self):
+        outcome = self.grade("SELECT n FROM shown", "SELECT 1", contract={"optional": "m"})
+        self.assertEqual(outcome.reason, "reference_error", outcome.detail)
+
+
+class Limits(WithData):
+    def test_time(self):
+        """Both ends of the limit: the progress handler's, and the parent's for one long call."""
+        for name, sql in (("progress handler", ENDLESS), ("kill", ONE_CALL)):
+            with self.subTest(name):
+                begun = time.monotonic()
+                outcome = self.grade("SELECT 1", sql, scorer.Settings(timeout=0.5))
+                self.assertEqual(outcome.reason, "timeout", outcome.detail)
+                self.assertLess(time.monotonic() - begun, 10)
+
+    def test_five_times_a_slow_reference(self):
+        """A candidate may take five times what its reference took, if that is more."""
+        rows = ENDLESS.replace("MAX(x)", "x")
+        slow = f"SELECT COUNT(*) FROM plain a, ({rows} LIMIT 200000) b"
+        settings = scorer.Settings(timeout=0.01)
+        outcome = self.grade(slow, f"{slow} -- same", settings)
+        self.assertEqual(outcome.reason, "", outcome.detail)
+
+    def test_rows_cells_and_text(self):
+        for name, sql, settings in (
+            ("rows", "SELECT n FROM shown", scorer.Settings(max_rows=2)),
+            ("cell", "SELECT REPLACE(PRINTF('%.*c', 30000000, 'x'), 'x', 'xx')", scorer.STANDARD),
+            ("text", "SELECT 1 -- " + "x" * scorer.SQL_LIMIT, scorer.STANDARD),
+        ):
+            with self.subTest(name):
+                outcome = self.grade("SELECT 1", sql, settings)
+                self.assertEqual(outcome.reason, "too_large", outcome.detail)
+
+    def test_exactly_as_many_rows_as_allowed(self):
+        settings = scorer.Settings(max_rows=3)
+        outcome = self.grade("SELECT n FROM shown", "SELECT n FROM shown", settings)
+        self.assertEqual(outcome.reason, "")
+
+
+class SecondTries(WithData):
+    """A candidate whose wall time ran out first is tried once more, alone, after all others."""
+
+    def run_with(self, replies):
+        """Outcomes and the order of asking, with a worker that gives prepared replies."""
+        asked = []
+
+        class Prepared:
+            sqlite_version = "3"
+
+            def __init__(self, *_):
+                pass
+
+            def ask(self, job, _):
+                asked.append(job["candidate"])
+                return {"phase": "candidate", "seconds": SECONDS, **replies[job["candidate"]].pop(0)}
+
+            def kill(self):
+                return 0
+
+            close = kill
+
+        SECONDS = {"reference": 0.1, "candidate": 0.1}
+        original, scorer.Worker = scorer.Worker, Prepared
+        try:
+            with scorer.Scorer(scorer.Database("", ""), scorer.STANDARD) as desk:
+                pairs = [
+                    (question("SELECT 1")._replace(id=f"Q{i:02}"), scorer.Answer(sql, 1))
+                    for i, sql in enumerate(replies, 1)
+                ]
+                return [o.reason for o in desk.score(pairs, lambda _: None)], asked
+        finally:
+            scorer.Worker = original
+
+    def test_wall_time_first_is_asked_again_last(self):
+        late = {"reason": "timeout", "note": "", "final": False, "spent": True}
+        final = {**late, "final": True}
+        good = {"reason": ""}
+        reasons, asked = self.run_with(
+            {"a": [dict(late), dict(good)], "b": [dict(final)], "c": [dict(late), dict(late)], "d": [good]}
+        )
+        self.assertEqual(asked, ["a", "b", "c", "d", "a", "c"])
+        self.assertEqual(reasons, ["", "timeout", "timeout", ""])
+
+    def test_processor_time_is_final(self):
+        """An endless query that had the processor to itself is not tried twice."""
+        begun = time.process_time()
+        uri = scorer.file_uri(self.path) + "?mode=ro"
+        engine = scorer.SqliteEngine(uri, (), 10, contextlib.nullcontext())
+        with self.assertRaises(scorer.QueryError) as caught:
+            engine.run(ENDLESS, 0.3)
+        engine.close()
+        self.assertEqual(caught.exception.reason, "timeout")
+        self.assertEqual(caught.exception.final, time.process_time() - begun >= 0.27)
+
+
+class Children(WithData):
+    """Both kinds of child process serve alike, and end with their parent."""
+
+    def job(self, sql):
+        uri = scorer.file_uri(self.path) + "?mode=ro"
+        desk = scorer.Scorer(scorer.Database(uri, self.path), scorer.STANDARD)
+        return desk._job(question("SELECT SUM(n) FROM shown"), sql)
+
+    def test_both_kinds(self):
+        for fork in (False, True):
+            worker = scorer.Worker(scorer.MEMORY_LIMIT, fork)
+            with self.subTest(fork=fork):
+                if fork and sys.platform == "linux" and threading.active_count() == 2:
+                    self.assertIsInstance(worker.child, scorer._Forked)
+                reasons = [
+                    worker.ask(self.job(sql), lambda: None)["reason"]
+                    for sql in ("SELECT 60", "SELECT 61", "DROP TABLE shown", "SELECT 60.0")
+                ]
+                self.assertEqual(reasons, ["", "rows", "forbidden", ""])
+                self.assertEqual(worker.sqlite_version, sqlite3.sqlite_version)
+                begun = time.monotonic()
+                worker.close()
+                self.assertLess(time.monotonic() - begun, 1)
+
+    def test_no_fork_beside_threads(self):
+        stop = threading.Event()
+        thread = threading.Thread(target=stop.wait)
+        thread.start()
+        try:
+            worker = scorer.Worker(scorer.MEMORY_LIMIT, True)
+            self.assertIsInstance(worker.child, scorer._Spawned)
+            worker.close()
+        finally:
+            stop.set()
+            thread.join()
+
+    def test_closing_at_once(self):
+        for fork in (False, True):
+            with self.subTest(fork=fork):
+                for _ in range(5):
+                    scorer.Worker(scorer.MEMORY_LIMIT, fork).close()
+
+    @unittest.skipUnless(hasattr(signal, "SIGKILL"), "needs POSIX signals")
+    def test_a_killed_worker_costs_its_own_question(self):
+        worker = scorer.Worker(scorer.MEMORY_LIMIT)
+        worker.ask(self.job("SELECT 60"), lambda: None)
+        os.kill(worker.child.process.pid, signal.SIGKILL)
+        reply = worker.ask(self.job("SELECT 60"), lambda: None)
+        self.assertEqual(reply["reason"], "crash")
+        self.assertIn("signal 9", reply["note"])
+        self.assertTrue(reply["spent"])
+
+    @unittest.skipUnless(sys.platform == "linux", "reads /proc")
+    def test_a_spawned_worker_dies_with_its_parent(self):
+        code = """
+            import sys, os
+            sys.path.insert(0, sys.argv[1])
+            import score_nl2sql as scorer
+            worker = scorer.Worker(scorer.MEMORY_LIMIT)
+            print(worker.child.process.pid, flush=True)
+            question = scorer.Question("Q01", "?", "", "SELECT 1")
+            database = scorer.Database(scorer.file_uri(sys.argv[2]) + "?mode=ro", "")
+            desk = scorer.Scorer(database, scorer.STANDARD)
+            worker.ask(desk._job(question, sys.argv[3]), lambda: None)
+        """
+        for name, sql in (("endless", ENDLESS), ("one call", ONE_CALL)):
+            with self.subTest(name):
+                parent = subprocess.Popen(
+                    [sys.executable, "-c", textwrap.dedent(code), ROOT, self.path, sql],
+                    stdout=subprocess.PIPE,
+                )
+                with parent:
+                    worker = int(parent.stdout.readline())
+                    time.sleep(0.5)
+                    self.assertTrue(alive(worker))
+                    parent.kill()
+                end = time.monotonic() + 5
+                while alive(worker) and time.monotonic() < end:
+                    time.sleep(0.02)
+                self.assertFalse(alive(worker))
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Traps(WithData):
+    def test_names_and_columns(self):
+        """A trap is named by what it returns; the contract speaks of the reference's column names."""
+        traps = (
+            scorer.Trap("all", "counts all", "SELECT COUNT(*), SUM(n) FROM shown"),
+            scorer.Trap("broken", "does not run", "SELECT * FROM nowhere"),
+            scorer.Trap("endless", "never ends", "SELECT 1"),
+        )
+        reference = "SELECT COUNT(*) AS k, SUM(n) AS total FROM mine"
+        contract = {"optional": "total", "order": "ignore"}
+        for sql, named in (
+            ("SELECT 3", ("all",)),
+            ("SELECT 60, 3", ()),
+            ("SELECT 3, 60", ("all",)),
+            ("SELECT 1", ("endless",)),
+        ):
+            with self.subTest(sql):
+                outcome = self.grade(reference, sql, contract=contract, traps=traps)
+                self.assertEqual(outcome.verdict, "FAIL")
+                self.assertEqual(outcome.traps, named)
+
+    def test_a_trap_that_kills_the_worker(self):
+        traps = (scorer.Trap("bomb", "takes the worker down", ONE_CALL),)
+        settings = scorer.Settings(reference_timeout=0.5)
+        outcome = self.grade("SELECT 1", "SELECT 2", settings, traps=traps)
+        self.assertEqual((outcome.reason, outcome.traps), ("rows", ()))
+
+
+if __name__ == "__main__":
+    unittest.main()
