@@ -99,7 +99,8 @@ REPLY_LIMIT = 8 * MIB  # bytes of one line from a worker
 
 RELATIVE = 1e-9  # how far two floats may lie apart: sums in another order differ in the last digits
 SAMPLE_ROWS = 20  # rows of a difference that are kept for the report
-SAMPLE_TEXT = 400  # characters of a cell that are kept
+SAMPLE_CELLS = 100  # cells of a row, and names of columns, that are kept
+SAMPLE_TEXT = 200  # characters of a cell or a name that are kept
 SHOWN_TEXT = 60  # characters of a cell that a detail line shows
 SHOWN_ROWS = 2  # missing and unexpected rows that a detail line shows; -v shows all that were kept
 
@@ -3700,8 +3701,9 @@ class _Trial:
         self.engine = self._open()
         want = self._run("reference", job["reference"], job["reference_timeout"])
         if job["candidate"] is None:
-            rows = [[_packed(cell) for cell in row] for row in islice(want.rows(), SAMPLE_ROWS)]
-            return {"reason": "", "columns": want.columns, "rows": rows, "count": want.count}
+            rows = [_packed_row(row) for row in islice(want.rows(), SAMPLE_ROWS)]
+            names = _packed_names(want.columns)
+            return {"reason": "", "columns": names, "rows": rows, "count": want.count}
         runs, note = self._runs(want)
         limit = max(job["timeout"], SLOW_FACTOR * self.seconds["reference"])
         got = self._run("candidate", job["candidate"], limit)
@@ -3815,13 +3817,18 @@ def _collated(collation: str) -> Callable[[Cell], Cell]:
 # bounded, so that a stranger's megabytes stay in the worker.
 
 
+def _packed_row(row: Row) -> list[Any]:
+    return [_packed(cell) for cell in row[:SAMPLE_CELLS]]
+
+
+def _packed_names(names: Sequence[str]) -> list[str]:
+    return [name[:SAMPLE_TEXT] for name in names[:SAMPLE_CELLS]]
+
+
 def _packed(cell: Cell) -> Any:
     if isinstance(cell, str):
-        return (
-            cell
-            if len(cell) <= SAMPLE_TEXT
-            else cell[:SAMPLE_TEXT] + f"... (+{len(cell) - SAMPLE_TEXT})"
-        )
+        more = len(cell) - SAMPLE_TEXT
+        return cell if more <= 0 else f"{cell[:SAMPLE_TEXT]}... (+{more})"
     if isinstance(cell, bytes):
         return {"hex": cell[:SAMPLE_TEXT].hex()}
     if isinstance(cell, float) and cell in (INFINITY, -INFINITY):
@@ -3838,9 +3845,9 @@ def _unpacked(cell: Any) -> Cell:
 def _pack(comparison: Comparison) -> dict[str, Any]:
     packed = comparison._asdict()
     for name in ("missing", "unexpected"):
-        packed[name] = [[[_packed(c) for c in row], n] for row, n in packed[name]]
-    packed["want_columns"] = [name[:SAMPLE_TEXT] for name in comparison.want_columns]
-    packed["got_columns"] = [name[:SAMPLE_TEXT] for name in comparison.got_columns]
+        packed[name] = [[_packed_row(row), n] for row, n in packed[name]]
+    for name in ("want_columns", "got_columns"):
+        packed[name] = _packed_names(packed[name])
     return packed
 
 
