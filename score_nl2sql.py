@@ -1522,12 +1522,27 @@ def _left_out(
     return ()
 
 
+def find_question(written: str, questions: Sequence[Question]) -> Question:
+    """The question with an id as people write it: Q01, Q1, q1, 1. Raises ScoreError."""
+    text = written.strip().upper()
+    number = re.fullmatch(r"Q?0*([0-9]{1,9})", text)
+    for question in questions:
+        if question.id.upper() == text or (number and question.id == f"Q{int(number.group(1)):02}"):
+            return question
+    from difflib import get_close_matches
+
+    near = get_close_matches(text, [question.id for question in questions], 1, 0.3)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise ScoreError(f"no question has the id {written.strip()!r}{hint}")
+
+
 TEMPLATE_HEAD = """\
 -- Answers for score_nl2sql.py
 --
 -- Ask your tool each question exactly as it is written here, in a fresh conversation, with the
 -- database schema as its only help. Paste the SQL that it writes below the question, without
 -- mending it: a typo, a wrong table or a missing filter is part of the answer.
+-- The lines "watch for" are for you: do not show them to the tool.
 -- Leave the space empty where the tool gave no SQL. Keep the marker lines.
 """
 
@@ -1722,12 +1737,14 @@ def _tolerance_keys(suffix: str, tolerance: Tolerance) -> dict[str, str]:
 CHUNK = 1024  # rows per step of a digest, and per chunk sum
 HOLD_ROWS = 20_000  # a result up to this size is kept, so that looking again costs no second run
 HOLD_BYTES = 64 * MIB
+KIND_ROWS = 20_000  # a larger result shows its columns' kinds in its first rows
 BUCKETS = 1 << 16
 GATHER_CELLS = 4_000_000  # cells of the rows that may be gathered for a second look
-PAIR_STEPS = 2_000_000  # candidate pairs that a tolerance search looks at
+PAIR_STEPS = 400_000  # candidate pairs that a tolerance search looks at
 REFINEMENTS = 200  # of a column search
 SEARCH_CELLS = 20_000_000
 SUBSETS = 500  # column subsets tried where `extra = allow`
+PERMUTED = 6  # columns up to which every order is tried where colours cannot tell them apart
 
 
 class Digest(NamedTuple):
@@ -1767,7 +1784,8 @@ class Result:
 
     def _look_at_kinds(self) -> list[frozenset[str]]:
         kinds: list[set[type]] = [set() for _ in self.columns]
-        for chunk in chunks(self.rows()):
+        rows = self.rows() if self.held else islice(self.rows(), KIND_ROWS)
+        for chunk in chunks(rows):
             for found, column in zip(kinds, zip(*chunk)):
                 found.update(map(type, column))
         return [frozenset(KINDS[kind] for kind in found if kind in KINDS) for found in kinds]
@@ -1866,7 +1884,8 @@ def _within_decimals(a: Any, b: Any, decimals: int) -> bool:
     from decimal import Context, Decimal
 
     exact = Context(prec=800)
-    return abs(exact.subtract(Decimal(str(a)), Decimal(str(b)))) <= Decimal(5).scaleb(-decimals - 1)
+    apart = exact.subtract(Decimal(str(a + 0)), Decimal(str(b + 0)))
+    return abs(apart) <= Decimal(5).scaleb(-decimals - 1)
 
 
 TIME = re.compile(
@@ -1900,14 +1919,18 @@ def read_date(cell: Cell, zone: str) -> Cell:
     import datetime
 
     aware = moment.replace(tzinfo=datetime.timezone(offset))
-    return str(aware.astimezone(zone_of(zone)).date().isoformat())
+    try:
+        return str(aware.astimezone(zone_of(zone)).date().isoformat())
+    except OverflowError:
+        raise Refused(f"{show_cell(cell)} is out of range") from None
 
 
 def _moment(cell: Cell) -> tuple[Any, str, Any]:
     """A cell as (time without zone, fraction's digits, offset or None)."""
     import datetime
 
-    found = TIME.fullmatch(cell) if isinstance(cell, str) else None
+    short = isinstance(cell, str) and len(cell) <= 64  # anything longer is no time
+    found = TIME.fullmatch(cell.strip()) if short else None
     if found is None:
         raise Refused(f"{show_cell(cell)} is no ISO 8601 time")
     *numbers, fraction, zone = found.groups()
@@ -2067,19 +2090,19 @@ class _Search:
         counted = self.contract.duplicates == "count" and not self.contract.top
         if counted and self.want.count != self.got.count:
             return False
-        for alignment in self._alignments():
-            if self._fits(alignment):
-                return True
-            # Where large results by position agree nearly wholly, no other columns are meant.
-            if self._view(alignment).nearly_equal:
-                return False
-        return False
+        return any(self._fits(alignment) for alignment in self._alignments())
 
     def _alignments(self) -> Iterator[Alignment]:
-        try:
-            yield from alignments(self.want, self.got, self.contract)
-        except SearchCut as cut:
-            self.notes.append(str(cut))
+        """Every alignment once, rung by rung; a rung that is cut short does not end the ladder."""
+        seen = set()
+        for rung in rungs(self.want, self.got, self.contract):
+            try:
+                for alignment in rung:
+                    if alignment not in seen:
+                        seen.add(alignment)
+                        yield alignment
+            except SearchCut as cut_short:
+                self.notes.append(str(cut_short))
 
     def _view(self, alignment: Alignment) -> _View:
         if alignment not in self.views:
@@ -2101,14 +2124,15 @@ class _Search:
             self.misplaced = self.misplaced or view
         except Refused as refused:
             self.refused = str(refused)
-        except SearchCut as cut:
-            self.notes.append(str(cut))
+        except SearchCut as cut_short:
+            self.notes.append(str(cut_short))
         return False
 
     def _fits_top(self, view: _View, top: Top) -> bool:
-        if not view.holds_top(top):
+        best, got = _Best(view, top), list(view.right())
+        if not best.held_by(got):
             return False
-        if self.contract.order in ("auto", "ignore") or view.top_in_order(top):
+        if self.contract.order in ("auto", "ignore") or best.in_order(got, self.contract.order):
             return True
         self.misplaced = self.misplaced or view
         return False
@@ -2118,37 +2142,43 @@ class _Search:
         if order == "exact":
             return itertools.repeat(1)
         if not isinstance(order, str):
-            return view.sort_want(order)
+            return view.runs_by(order)
         return None if order == "ignore" else self.runs
 
     # The reasons, in the order in which they are looked for.
 
     def diagnosis(self) -> Comparison:
         """How two results differ that match under no alignment."""
-        if self.refused:
-            return self._differs("type", self.refused)
+        try:
+            return self._differs("type", self.refused) if self.refused else self._diagnosed()
+        except Refused as refused:
+            return self._differs("type", str(refused))
+        except SearchCut as cut_short:
+            self.notes.append(str(cut_short))
+            return self._differs("rows")
+
+    def _diagnosed(self) -> Comparison:
         if self.misplaced is not None:
             runs = None if self.contract.top else self._runs(self.misplaced)
             return self._differs("order", self.misplaced.first_misplaced(runs))
         widths = range(self.want.width - len(self.contract.optional), self.want.width + 1)
-        if self.got.width not in widths and not (
-            self.contract.extra == "allow" and self.got.width > self.want.width
-        ):
+        more_allowed = self.contract.extra == "allow" and self.got.width > self.want.width
+        if self.got.width not in widths and not more_allowed:
             return self._differs("columns", _width_note(self.want, self.got))
         view = self._view(self._plain_alignment())
         if self.contract.top is not None:
-            return self._differs("rows", **view.difference(*view.top_differing(self.contract.top)))
+            best = _Best(view, self.contract.top)
+            return self._differs("rows", **view.difference(best.choice(), list(view.right())))
         left, right, complete = view.differing()
         more = view.difference(left, right)
         if not complete:
             self.notes.append("so many rows differ that only some were looked at")
             return self._differs("rows", **more)
         rules = view.tolerances
-        if _same_multiset(left, right, rules):  # so the contract asks for names
-            return self._differs(
-                "columns", f"{_width_note(self.want, self.got)}: names count", **more
-            )
-        if _same_set(left, right, rules):
+        if self.contract.columns == "names" and _same_multiset(left, right, rules):
+            names = f"{_width_note(self.want, self.got)}: names count"
+            return self._differs("columns", names, **more)
+        if view.only_multiplicities(left, right):
             return self._differs("duplicates", **more)
         if self._permuted(view):
             return self._differs("columns", "the rows match in another order of columns", **more)
@@ -2171,21 +2201,16 @@ class _Search:
         return Alignment(tuple(kept), tuple(range(len(kept))))
 
     def _permuted(self, view: _View) -> bool:
+        """Whether one permutation of the columns would match; only looked for in kept results."""
         if self.contract.columns == "any" or not (self.want.held and self.got.held):
             return False
         if self.want.width != self.got.width or self.want.width < 2:
             return False
         left, right = list(view.left()), list(view.right())
-        try:
-            return any(
-                _same_multiset(
-                    left, [tuple(map(row.__getitem__, picks)) for row in right], view.tolerances
-                )
-                for picks in column_permutations(left, right, view.tolerances)
-            )
-        except SearchCut as cut:
-            self.notes.append(str(cut))
-            return False
+        for picks in column_permutations(left, right, view.tolerances):
+            if _same_multiset(left, list(project(right, picks, len(picks))), view.tolerances):
+                return True
+        return False
 
 
 def _width_note(want: Result, got: Result) -> str:
@@ -2216,19 +2241,20 @@ def _texts_as_numbers(left: list[Row], right: list[Row]) -> tuple[list[Row], lis
     return list(map(read, left)), list(map(read, right))
 
 
+NUMBER = re.compile(r"\s*[+-]?(?:\d+(\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?\s*", re.ASCII)
+
+
 def _as_number(cell: Cell) -> Cell:
     """A text or blob that spells a number as that number, anything else as it is."""
     if not isinstance(cell, (str, bytes)) or len(cell) > SAMPLE_TEXT:
         return cell
     text = cell.decode("latin-1") if isinstance(cell, bytes) else cell
-    if not text.isascii() or "_" in text:
+    if NUMBER.fullmatch(text) is None:
         return cell
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return cell
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 # -- one alignment
@@ -2246,18 +2272,13 @@ class _View:
         by_column = {name.lower(): rule for name, rule in contract.by_column.items()}
         self.tolerances = [by_column.get(c.lower(), contract.tolerance) for c in columns]
         self.sorted_want: Optional[list[Row]] = None
+        self.loose_buckets = False
         self.near: Optional[tuple[list[Row], list[Row]]] = None  # see _chunks_apart
         self.buckets: Optional[tuple[list[Row], list[Row], bool]] = None  # see _buckets_apart
 
     @property
     def held(self) -> bool:
         return self.want.held and self.got.held
-
-    @property
-    def nearly_equal(self) -> bool:
-        """Whether few rows of two large results were found to differ under this alignment."""
-        found = self.near or (self.buckets if self.buckets and self.buckets[2] else None)
-        return found is not None and len(found[0]) * 4 < self.want.count
 
     @property
     def straight(self) -> bool:
@@ -2289,11 +2310,19 @@ class _View:
         left, right, complete = self._buckets_apart()
         if complete:
             return _same_multiset(left, right, self.tolerances)
-        if _loose(left, right, self.tolerances):
-            raise SearchCut(
-                "too many rows differ in their numbers to pair them within the tolerance"
-            )
-        return False
+        if not self.loose_buckets:
+            return False
+        # Too many to pair freely; rows that agree one by one, as they came, are a pairing too.
+        pairs = zip(self.left(), self.right())
+        if all(a == b or _agree(a, b, self.tolerances) for a, b in pairs):
+            return True
+        raise SearchCut("too many rows differ in their numbers to pair them within the tolerance")
+
+    def only_multiplicities(self, left: list[Row], right: list[Row]) -> bool:
+        """Whether differing rows all have their like on the other side, only not as often."""
+        if self.held or self.buckets is not None or self.contract.duplicates == "ignore":
+            return _same_set(left, right, self.tolerances)
+        return _all_found(set(left), self.right()) and _all_found(set(right), self.left())
 
     def _may_still_pair(self, left: list[Row], right: list[Row]) -> bool:
         """Whether rows that were set aside as equal could help the rest to pair up.
@@ -2310,7 +2339,7 @@ class _View:
 
     def differing(self) -> tuple[list[Row], list[Row], bool]:
         """Rows of both sides, without parts that are equal; False where not all of them."""
-        if self.held:
+        if self.held or self.contract.duplicates == "ignore":
             return list(self.left()), list(self.right()), True
         if self.buckets is None and self.straight:
             if self.near is None:
@@ -2332,92 +2361,67 @@ class _View:
         if self.buckets is None:
             explicit = {i for i, t in enumerate(self.tolerances) if t != Tolerance()}
             spread = _Buckets.spread(self.left, self.right, explicit)
+            self.loose_buckets = bool(spread.loose)
             self.buckets = spread.gather(self.left, self.right, len(self.tolerances))
         return self.buckets
 
-    def sort_want(self, keys: Sequence[SortKey]) -> list[int]:
-        """Sorts the reference's rows by the contract's keys; returns the lengths of tied runs."""
-        self.sorted_want = sort_rows(list(self.want.rows()), self.want.columns, keys)
-        return tied_runs(self._key_rows(self.sorted_want, keys), self._key_tolerances(keys))
+    def runs_by(self, keys: Sequence[SortKey]) -> list[int]:
+        """The lengths of runs of tied rows by the contract's keys.
 
-    def _key_rows(self, rows: Iterable[Row], keys: Sequence[SortKey]) -> Iterator[Row]:
+        The reference's own sequence counts where its keys go one way, wherever it puts NULLs and
+        capitals; a reference that does not sort is sorted here.
+        """
+        rows = list(self.want.rows())
+        if not _goes_one_way([self.key_of(row, keys) for row in rows], keys):
+            rows = self.sorted_by(rows, keys)
+        self.sorted_want = rows
+        return self.tied(rows, keys)
+
+    def key_of(self, row: Row, keys: Sequence[SortKey]) -> Row:
+        """The cells of a reference row that the keys name, as the contract reads them."""
         at = [_column_at(self.want.columns, key.name) for key in keys]
-        return (tuple(row[i] for i in at) for row in rows)
+        readers = _cell_readers(self.contract, [self.want.columns[i] for i in at])
+        return _read_row(tuple(row[i] for i in at), readers)
 
-    def _key_tolerances(self, keys: Sequence[SortKey]) -> list[Tolerance]:
+    def sorted_by(self, rows: list[Row], keys: Sequence[SortKey]) -> list[Row]:
+        """Reference rows sorted as SQLite sorts: NULL, numbers, text, blobs."""
+        for i, key in reversed(list(enumerate(keys))):
+            rows = sorted(
+                rows, key=lambda row: sort_value(self.key_of(row, keys)[i]), reverse=key.descending
+            )
+        return rows
+
+    def tied(self, rows: Iterable[Row], keys: Sequence[SortKey]) -> list[int]:
+        """The lengths of the runs of reference rows whose keys agree."""
         by_column = {name.lower(): rule for name, rule in self.contract.by_column.items()}
-        return [by_column.get(key.name.lower(), self.contract.tolerance) for key in keys]
+        rules = [by_column.get(key.name.lower(), self.contract.tolerance) for key in keys]
+        return tied_runs((self.key_of(row, keys) for row in rows), rules)
+
+    def kept(self, rows: Iterable[Row]) -> list[Row]:
+        """Reference rows with the compared columns only, as the contract reads them."""
+        return list(self._read(project(rows, self.alignment.kept, self.want.width)))
 
     def same_sequence(self, runs: Iterable[int]) -> bool:
         """Whether the rows match run by run: rows within a run may swap."""
-        return self._first_apart(runs) is None
+        if self.contract.duplicates != "ignore":
+            return _first_apart(self.left(), self.right(), runs, self.tolerances) is None
+        lengths = list(islice(runs, self.want.count))
+        left, right = list(self.left()), list(self.right())
+        if _first_apart(iter(left), iter(right), lengths, self.tolerances) is None:
+            return True
+        shorter = iter(_distinct_runs(left, lengths))
+        distinct = iter(dict.fromkeys(left)), iter(dict.fromkeys(right))
+        return _first_apart(*distinct, shorter, self.tolerances) is None
 
     def first_misplaced(self, runs: Optional[Iterable[int]]) -> str:
         """Words for the first position where the sequence departs."""
-        apart = self._first_apart(runs) if runs is not None else None
+        apart = None
+        if runs is not None:
+            apart = _first_apart(self.left(), self.right(), runs, self.tolerances)
         if apart is None:
             return "the rows are right, their sequence is not"
         at, want, got = apart
         return f"at row {at + 1} got {show_row(got)}, wanted {show_row(want)}"
-
-    def _first_apart(self, runs: Iterable[int]) -> Optional[tuple[int, Row, Row]]:
-        left, right = self.left(), self.right()
-        if self.contract.duplicates == "ignore":
-            left, right, runs = (
-                iter(dict.fromkeys(left)),
-                iter(dict.fromkeys(right)),
-                itertools.repeat(1),
-            )
-        at = 0
-        for length in runs:
-            want = list(islice(left, length))
-            got = list(islice(right, length))
-            if not want and not got:
-                return None
-            if not _same_multiset(want, got, self.tolerances):
-                pairs = itertools.zip_longest(want, got, fillvalue=())
-                rest = Counter(want)
-                for i, (wanted, row) in enumerate(pairs):
-                    if not rest[row]:
-                        return at + i, wanted, row
-                    rest[row] -= 1
-                return at, want[0] if want else (), got[0] if got else ()
-            at += length
-        extra = next(right, None)
-        return None if extra is None else (at, (), extra)
-
-    def holds_top(self, top: Top) -> bool:
-        """Whether the candidate holds the best rows: all above the cut, enough of those tied."""
-        better, tied, _ = self._top_parts(top)
-        got = list(self.right())
-        wanted = len(better) + len(tied)
-        if len(got) != (wanted if top.ties else min(top.number, wanted)):
-            return False
-        return _covers(better, tied, got, self.tolerances)
-
-    def top_in_order(self, top: Top) -> bool:
-        """Whether the best rows also come best first; rows that tie may swap."""
-        better, tied, runs = self._top_parts(top)
-        want, got = iter(better + tied), self.right()
-        parts = ((list(islice(want, n)), list(islice(got, n))) for n in runs)
-        return all(_covers([], run, part, self.tolerances) for run, part in parts)
-
-    def top_differing(self, top: Top) -> tuple[list[Row], list[Row]]:
-        """The rows that the answer should choose from, and those that it holds."""
-        better, tied, _ = self._top_parts(top)
-        return better + tied, list(self.right())
-
-    def _top_parts(self, top: Top) -> tuple[list[Row], list[Row], list[int]]:
-        """Rows better than the cut, rows tied at it, and the runs of ties among both."""
-        self.sorted_want = sort_rows(list(self.want.rows()), self.want.columns, top.keys)
-        runs = tied_runs(self._key_rows(self.sorted_want, top.keys), self._key_tolerances(top.keys))
-        rows = list(self.left())
-        above = 0
-        for used, length in enumerate(runs, 1):
-            if above + length >= top.number:
-                return rows[:above], rows[above : above + length], runs[:used]
-            above += length
-        return rows, [], runs
 
     def difference(self, left: list[Row], right: list[Row]) -> dict[str, Any]:
         """Missing and unexpected rows for a Comparison, rows that pair up left out."""
@@ -2433,6 +2437,65 @@ class _View:
             "missing_count": sum(missing.values()),
             "unexpected_count": sum(unexpected.values()),
         }
+
+
+class _Best:
+    """The rows that a `top` contract chooses from: those above the cut, and those tied at it."""
+
+    def __init__(self, view: _View, top: Top) -> None:
+        self.view = view
+        self.rows = list(view.want.rows())
+        rows = view.sorted_by(self.rows, top.keys)
+        above = length = 0
+        for length in view.tied(rows, top.keys):
+            if above + length >= top.number:
+                break
+            above += length
+        self.better, self.tied = rows[:above], rows[above : above + length]
+        every = len(self.better) + len(self.tied)
+        self.number = every if top.ties else min(top.number, every)
+
+    def choice(self) -> list[Row]:
+        return self.view.kept(self.better + self.tied)
+
+    def held_by(self, got: list[Row]) -> bool:
+        """Whether these are the best rows: all above the cut, enough of those tied at it."""
+        if len(got) != self.number:
+            return False
+        kept = self.view.kept
+        return _covers(kept(self.better), kept(self.tied), got, self.view.tolerances)
+
+    def in_order(self, got: list[Row], order: Union[str, tuple[SortKey, ...]]) -> bool:
+        """Whether the chosen rows come in the contract's order; rows that tie may swap."""
+        chosen = {id(row) for row in self.better + self.tied}
+        rows = [row for row in self.rows if id(row) in chosen]
+        runs = [1] * len(rows)
+        if not isinstance(order, str):
+            rows = self.view.sorted_by(rows, order)
+            runs = self.view.tied(rows, order)
+        run_of = [run for run, length in enumerate(runs) for _ in range(length)]
+        free = list(zip(run_of, self.view.kept(rows)))
+        now = 0
+        for row in got:
+            fits = (
+                i
+                for i, (run, other) in enumerate(free)
+                if run >= now and _agree(row, other, self.view.tolerances)
+            )
+            at = next(fits, None)
+            if at is None:
+                return False
+            now = free.pop(at)[0]
+        return True
+
+
+def _all_found(rows: set[Row], among: Iterator[Row]) -> bool:
+    """Whether every row occurs among the others; reads only as far as it must."""
+    for row in among:
+        rows.discard(row)
+        if not rows:
+            return True
+    return not rows
 
 
 def _sample(rows: Counter[Row]) -> tuple[tuple[Row, int], ...]:
@@ -2519,10 +2582,11 @@ class _Buckets:
         if not complete:
             room = HOLD_ROWS
             for key in range(BUCKETS):
-                room -= sizes[key] if apart[key] else 0
                 apart[key] = apart[key] and room > 0
+                room -= sizes[key] if apart[key] else 0
+        most = None if complete else HOLD_ROWS
         picked = [
-            list(itertools.compress(rows(), map(apart.__getitem__, ids)))
+            list(islice(itertools.compress(rows(), map(apart.__getitem__, ids)), most))
             for rows, ids in zip((left, right), self.ids)
         ]
         return picked[0], picked[1], complete
@@ -2540,18 +2604,9 @@ def _loose(left: Iterable[Row], right: Iterable[Row], tolerances: Sequence[Toler
     found = {i for i, tolerance in enumerate(tolerances) if tolerance != Tolerance()}
     for chunk in itertools.chain(chunks(left), chunks(right)):
         for i, column in enumerate(zip(*chunk)):
-            if i not in found and not {float, _decimal_type()}.isdisjoint(map(type, column)):
+            if i not in found and float in set(map(type, column)):
                 found.add(i)
     return sorted(found)
-
-
-def _decimal_type() -> type:
-    """decimal.Decimal where anything has imported it; importing it here would cost every start."""
-    module = sys.modules.get("decimal")
-    return module.Decimal if module is not None else float
-
-
-Groups = dict  # exact cells -> the numbers of the loose columns, row by row
 
 
 def _groups(rows: Iterable[Row], loose: Sequence[int]) -> dict[Row, list[Row]]:
@@ -2759,14 +2814,6 @@ def _cancel_near(
 # -- order
 
 
-def sort_rows(rows: list[Row], columns: Sequence[str], keys: Sequence[SortKey]) -> list[Row]:
-    """The rows sorted by the keys as SQLite sorts: NULL, numbers, text, blobs."""
-    for key in reversed(keys):
-        at = _column_at(columns, key.name)
-        rows = sorted(rows, key=lambda row: sort_value(row[at]), reverse=key.descending)
-    return rows
-
-
 def _column_at(columns: Sequence[str], name: str) -> int:
     return [column.lower() for column in columns].index(name.lower())
 
@@ -2780,29 +2827,94 @@ def sort_value(cell: Cell) -> tuple[int, Any]:
 
 
 def tied_runs(keys: Iterable[Row], tolerances: Sequence[Tolerance]) -> list[int]:
-    """The lengths of the runs of consecutive rows whose keys agree."""
+    """The lengths of the runs of consecutive rows whose keys agree with the run's first."""
     runs: list[int] = []
-    before: Optional[Row] = None
+    first: Optional[Row] = None
     for key in keys:
-        if before is not None and _agree(before, key, tolerances):
+        if first is not None and _agree(first, key, tolerances):
             runs[-1] += 1
         else:
             runs.append(1)
-        before = key
+            first = key
     return runs
+
+
+def _goes_one_way(rows: list[Row], keys: Sequence[SortKey]) -> bool:
+    """Whether rows of sort keys are in sequence, NULLs and the case of letters aside."""
+    for before, after in zip(rows, rows[1:]):
+        for a, b, key in zip(before, after, keys):
+            if a is None or b is None:
+                if a is b:
+                    continue
+                break  # NULLs may stand first or last
+            a, b = sort_value(_folded(a)), sort_value(_folded(b))
+            if a != b:
+                if (a > b) != key.descending:
+                    return False
+                break
+    return True
+
+
+def _folded(cell: Cell) -> Cell:
+    return cell.casefold() if isinstance(cell, str) else cell
+
+
+def _distinct_runs(rows: list[Row], runs: list[int]) -> list[int]:
+    """The lengths of the runs once rows that came before are left out."""
+    seen: set[Row] = set()
+    found = []
+    at = 0
+    for length in runs:
+        new = [row for row in dict.fromkeys(rows[at : at + length]) if row not in seen]
+        seen.update(new)
+        at += length
+        if new:
+            found.append(len(new))
+    return found
+
+
+def _first_apart(
+    left: Iterator[Row], right: Iterator[Row], runs: Iterable[int], rules: Sequence[Tolerance]
+) -> Optional[tuple[int, Row, Row]]:
+    """The first position where two sequences differ, and the rows there; None where nowhere."""
+    at = 0
+    for length in runs:
+        want, got = list(islice(left, length)), list(islice(right, length))
+        if not want and not got:
+            return None
+        if not _same_multiset(want, got, rules):
+            return _within_run(at, want, got)
+        at += length
+    extra = next(right, None)
+    return None if extra is None else (at, (), extra)
+
+
+def _within_run(at: int, want: list[Row], got: list[Row]) -> tuple[int, Row, Row]:
+    rest = Counter(want)
+    for i, (wanted, row) in enumerate(itertools.zip_longest(want, got, fillvalue=())):
+        if not rest[row]:
+            return at + i, wanted, row
+        rest[row] -= 1
+    return at, want[0] if want else (), got[0] if got else ()
 
 
 # -- columns
 
 
-def alignments(want: Result, got: Result, contract: Contract) -> Iterator[Alignment]:
-    """The ways in which the candidate's columns may stand for the reference's, in their order."""
-    seen = set()
+def rungs(want: Result, got: Result, contract: Contract) -> Iterator[Iterator[Alignment]]:
+    """The ladder of ways in which the candidate's columns may stand for the reference's."""
     for kept in _kept_columns(want, got, contract):
-        for alignment in _ordered_alignments(want, got, kept, contract):
-            if alignment not in seen:
-                seen.add(alignment)
-                yield alignment
+        names = contract.columns in ("auto", "names")
+        if names and got.width != len(kept):
+            yield _by_name(want, got, kept, contract)
+        if contract.columns in ("auto", "position"):
+            yield _by_position(want, got, kept, contract)
+        if names and got.width == len(kept):
+            yield _by_name(want, got, kept, contract)
+        if contract.columns == "auto":
+            yield _by_kind(want, got, kept)
+        if contract.columns == "any":
+            yield _by_search(want, got, kept, contract)
 
 
 def _kept_columns(want: Result, got: Result, contract: Contract) -> Iterator[tuple[int, ...]]:
@@ -2822,36 +2934,23 @@ def _kept_columns(want: Result, got: Result, contract: Contract) -> Iterator[tup
                     yield kept
 
 
-def _ordered_alignments(
+def _by_position(
     want: Result, got: Result, kept: tuple[int, ...], contract: Contract
 ) -> Iterator[Alignment]:
-    if contract.columns in ("auto", "position") or got.width != len(kept):
-        for picks in _subsequences(want, got, kept):
-            yield Alignment(kept, picks)
-    if contract.columns in ("auto", "names"):
-        by_name = _by_name(want, got, kept, contract)
-        if by_name is not None:
-            yield Alignment(kept, by_name)
-    if contract.columns == "auto":
-        for picks in _subsequences(want, got, kept, unordered=True):
-            yield from (Alignment(kept, p) for p in _by_kind(want, got, kept, picks))
-    if contract.columns == "any":
-        for picks in _subsequences(want, got, kept, unordered=True):
-            left = list(project(want.rows(), kept, want.width))
-            right = list(project(got.rows(), picks, got.width))
-            rules = _View(want, got, Alignment(kept, picks), contract).tolerances
-            for order in column_permutations(left, right, rules):
-                yield Alignment(kept, tuple(picks[i] for i in order))
-
-
-def _subsequences(
-    want: Result, got: Result, kept: tuple[int, ...], unordered: bool = False
-) -> Iterator[tuple[int, ...]]:
-    """The candidate's columns by position; where it has more, each choice that keeps the order."""
+    """By position; where the candidate has more columns, every choice that keeps their order."""
     if got.width == len(kept):
-        yield tuple(range(got.width))
+        yield Alignment(kept, tuple(range(got.width)))
         return
-    possible = [set(range(got.width))] * len(kept) if unordered else _look_alikes(want, got, kept)
+    loosened = contract.duplicates == "ignore" or contract.top or contract.text
+    if loosened or contract.time or contract.date or not (want.held and got.held):
+        possible = [set(range(got.width))] * len(kept)
+    else:
+        possible = _look_alikes(want, got, kept)
+    yield from (Alignment(kept, picks) for picks in _choices(possible))
+
+
+def _choices(possible: Sequence[set[int]]) -> Iterator[tuple[int, ...]]:
+    """Increasing choices, one from each set; SearchCut after SUBSETS of them."""
     for tried, picks in enumerate(_increasing(possible, 0, -1)):
         if tried == SUBSETS:
             raise SearchCut(f"more than {SUBSETS} ways to leave columns out")
@@ -2863,9 +2962,18 @@ def _increasing(possible: Sequence[set[int]], at: int, after: int) -> Iterator[t
         yield ()
         return
     for pick in sorted(possible[at]):
-        if pick > after:
+        if pick > after and _goes_on(possible[at + 1 :], pick):
             for rest in _increasing(possible, at + 1, pick):
                 yield (pick, *rest)
+
+
+def _goes_on(possible: Sequence[set[int]], after: int) -> bool:
+    """Whether an increasing choice exists at all: the smallest of each set leaves most room."""
+    for picks in possible:
+        after = min((pick for pick in picks if pick > after), default=-1)
+        if after < 0:
+            return False
+    return True
 
 
 def _look_alikes(want: Result, got: Result, kept: tuple[int, ...]) -> list[set[int]]:
@@ -2881,35 +2989,62 @@ def _look_alikes(want: Result, got: Result, kept: tuple[int, ...]) -> list[set[i
 
 def _by_name(
     want: Result, got: Result, kept: tuple[int, ...], contract: Contract
-) -> Optional[tuple[int, ...]]:
-    """The alignment by name, where both results use the same distinct names."""
+) -> Iterator[Alignment]:
+    """By name, where both results use the same distinct names."""
     aliases = {name.lower(): _lower(others) for name, others in contract.alias.items()}
     names = [column.lower() for column in got.columns]
-    picks = []
+    picks: list[int] = []
     for i in kept:
         name = want.columns[i].lower()
         at = [j for j, other in enumerate(names) if other == name or other in aliases.get(name, ())]
         if len(at) != 1 or at[0] in picks:
-            return None
+            return
         picks.append(at[0])
-    return tuple(picks) if len(picks) == len(kept) else None
+    yield Alignment(kept, tuple(picks))
 
 
-def _by_kind(
-    want: Result, got: Result, kept: tuple[int, ...], picks: tuple[int, ...]
-) -> Iterator[tuple[int, ...]]:
-    """The alignments by kind: by storage kind, then with integers and reals as one kind."""
+def _by_kind(want: Result, got: Result, kept: tuple[int, ...]) -> Iterator[Alignment]:
+    """By kind: by storage kind, then with integers and reals as one kind."""
     if not want.count or not got.count or len(kept) == 1:
         return
     wanted, found = want.kinds(), got.kinds()
-    for merge in (lambda kind: kind, lambda kind: frozenset(map(_merged, kind))):
-        left = [merge(wanted[i]) for i in kept]
-        right = [merge(found[j]) for j in picks]
-        if Counter(left) == Counter(right):
-            places: dict[Any, list[int]] = {}
-            for j, kind in zip(picks, right):
-                places.setdefault(kind, []).append(j)
-            yield tuple(places[kind].pop(0) for kind in left)
+    for picks in _choices([set(range(got.width))] * len(kept)):
+        for merge in (lambda kind: kind, lambda kind: frozenset(map(_merged, kind))):
+            left = [merge(wanted[i]) for i in kept]
+            right = [merge(found[j]) for j in picks]
+            if Counter(left) == Counter(right):
+                places: dict[Any, list[int]] = {}
+                for j, kind in zip(picks, right):
+                    places.setdefault(kind, []).append(j)
+                yield Alignment(kept, tuple(places[kind].pop(0) for kind in left))
+
+
+def _by_search(
+    want: Result, got: Result, kept: tuple[int, ...], contract: Contract
+) -> Iterator[Alignment]:
+    """One permutation, whatever it is."""
+    for picks in _choices([set(range(got.width))] * len(kept)):
+        view = _View(want, got, Alignment(kept, picks), contract)
+        for order in _orders(view):
+            yield Alignment(kept, tuple(picks[i] for i in order))
+
+
+def _orders(view: _View) -> Iterator[tuple[int, ...]]:
+    """The orders of a view's candidate columns that are worth a try."""
+    width, contract = len(view.alignment.kept), view.contract
+    if not view.want.count or not view.got.count or width == 1:
+        yield tuple(range(width))
+        return
+    left, right = list(view.left()), list(view.right())
+    if contract.duplicates == "ignore" and not _loose(left, right, view.tolerances):
+        left, right = list(dict.fromkeys(left)), list(dict.fromkeys(right))
+    elif contract.duplicates == "ignore" or contract.top or contract.time or contract.date:
+        # Rows need not be equally many, or a column's place decides how it is read.
+        if width > PERMUTED:
+            raise SearchCut(f"{width} columns are too many to try every order of them")
+        yield from itertools.permutations(range(width))
+        return
+    yield from column_permutations(left, right, view.tolerances)
 
 
 def _merged(kind: str) -> str:
@@ -2929,7 +3064,7 @@ def column_permutations(
     if not left or len(left) != len(right):
         return
     numbering = _Numbering([*left, *right], tolerances)
-    search = _ColumnSearch(numbering.rows(left), numbering.rows(right))
+    search = _ColumnSearch(numbering.rows(left), numbering.rows(right), list(zip(*right)))
     yield from search.run(search.start())
 
 
@@ -2942,8 +3077,14 @@ class _Numbering:
         numbers = sorted({cell for row in rows for cell in row if is_number(cell)})
         self.ids: dict[Any, int] = {}
         for before, cell in zip([None, *numbers], numbers):
-            near = before is not None and any(
-                abs(cell - before) <= _reach(cell, rule) + _reach(before, rule) for rule in rules
+            whole = isinstance(cell, int) and isinstance(before, int) and not loosest
+            near = (
+                before is not None
+                and not whole
+                and any(
+                    abs(cell - before) <= _reach(cell, rule) + _reach(before, rule)
+                    for rule in rules
+                )
             )
             self.ids[0, cell] = len(self.ids) if not near else self.ids[0, before]
 
@@ -2958,8 +3099,11 @@ class _Numbering:
 class _ColumnSearch:
     """Colour refinement over the rows and columns of two tables of numbers."""
 
-    def __init__(self, left: list[list[int]], right: list[list[int]]) -> None:
+    def __init__(
+        self, left: list[list[int]], right: list[list[int]], found: list[tuple[Cell, ...]]
+    ) -> None:
         self.tables = left, right
+        self.found = found  # the right columns as they are: numbers that may agree stay apart
         self.columns = [list(zip(*table)) for table in self.tables]
         self.refinements = 0
         self.cells = 0
@@ -2982,9 +3126,9 @@ class _ColumnSearch:
         i = min(alike, key=lambda i: len(places[left[i]]))
         tried = set()
         for j in places[left[i]]:
-            if self.columns[1][j] in tried:
+            if self.found[j] in tried:
                 continue  # the same column once more leads nowhere else
-            tried.add(self.columns[1][j])
+            tried.add(self.found[j])
             yield from self.run([_marked(left, i), _marked(right, j)])
 
     def _refine(self, colours: list[list[int]]) -> Optional[list[list[int]]]:
@@ -3365,15 +3509,15 @@ class SqliteEngine:
             return self._take(text, limit)
         except self.sqlite3.OperationalError as error:
             if "decode to UTF-8" not in str(error):
-                raise self.error(error) from None
+                raise self.error(error, sql) from None
         except self.errors as error:
-            raise self.error(error) from None
+            raise self.error(error, sql) from None
         # A cell is not UTF-8: bytes that are not text stand for themselves, losing nothing.
         self.connection.text_factory = _lossless
         try:
             return self._take(text, limit)
         except self.errors as error:
-            raise self.error(error) from None
+            raise self.error(error, sql) from None
 
     def _statement(self, sql: str) -> str:
         """The one statement in the SQL, its tail cut. Raises QueryError where it is no query."""
@@ -3409,8 +3553,8 @@ class SqliteEngine:
         self.deadline = time.monotonic() + limit
         return self.connection.execute(text)
 
-    def error(self, error: BaseException) -> QueryError:
-        """What an exception of this engine means."""
+    def error(self, error: BaseException, sql: str = "SELECT") -> QueryError:
+        """What an exception of this engine means; `sql` is the query that raised it."""
         text = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, QueryError):
             return error
@@ -3427,6 +3571,10 @@ class SqliteEngine:
             return QueryError("multiple_statements", "more than one statement; an answer is one")
         if isinstance(error, UnicodeError):
             text = "the SQL or a column's name holds characters that are no text"
+        if first_word(sql) not in QUERY_WORDS:
+            text += (
+                "; an answer begins with SELECT, WITH or VALUES, and prose belongs outside a fence"
+            )
         if "OUTER JOINs are not currently supported" in text:
             text += f" by SQLite {self.sqlite3.sqlite_version}, which is too old: 3.39 brought them"
         return QueryError("sql_error", text)
@@ -3498,6 +3646,8 @@ def readable(path: str) -> Iterator[Database]:
             header = file.read(100)
     except OSError as error:
         raise ScoreError(f"{path}: cannot be read: {error.strerror}") from None
+    if not header:
+        raise ScoreError(f"{path}: is empty; remove it, and the default database is built anew")
     if header[:16] != SQLITE_MAGIC:
         raise ScoreError(f"{path}: not a SQLite database")
     if 2 not in header[18:20]:
@@ -4296,9 +4446,18 @@ def _outcome_lines(outcome: Outcome, style: Style) -> list[str]:
     question = outcome.question
     room = None if style.width is None else style.width - 13
     lines = [f"  {verdict} {question.id}  {fitted(visible(question.text), room)}"]
-    room = None if style.width is None else style.width - len(INDENT)
-    lines += [INDENT + fitted(line, None if style.verbose else room) for line in outcome.detail]
+    for line in outcome.detail:
+        lines += _wrapped(line, style.width)
     return lines + (_verbose_lines(outcome) if style.verbose else [])
+
+
+def _wrapped(line: str, width: Optional[int]) -> list[str]:
+    """A detail line, on a terminal in as many lines as it takes."""
+    if width is None or len(INDENT) + len(line) <= width:
+        return [INDENT + line]
+    from textwrap import wrap
+
+    return wrap(line, width, initial_indent=INDENT, subsequent_indent=INDENT + "  ")
 
 
 def _verbose_lines(outcome: Outcome) -> list[str]:
@@ -4355,9 +4514,7 @@ def _summary(run: Run) -> list[str]:
         lines.append(f"broken reference: {_listed(broken)}, counted as not passed")
         lines.append(f"of the {run.total - len(broken)} whose reference runs: {run.passed}")
     if run.total < run.total_questions:
-        lines.append(
-            f"a part of the set: {run.total} of {run.total_questions} questions were asked"
-        )
+        lines.append(f"a part of the set: {run.total} of its {run.total_questions} questions")
     return lines
 
 
@@ -4471,12 +4628,12 @@ def wants_colour(stream: Any, choice: str, environment: Mapping[str, str]) -> bo
         return False
     if environment.get("FORCE_COLOR"):
         return True
-    return environment.get("TERM") != "dumb" and bool(stream.isatty())
+    return environment.get("TERM") != "dumb" and stream is not None and bool(stream.isatty())
 
 
 def terminal_width(stream: Any) -> Optional[int]:
     """The columns of a terminal, None where the stream is none and nothing need be cut."""
-    if not stream.isatty():
+    if stream is None or not stream.isatty():
         return None
     import shutil
 
@@ -4494,7 +4651,7 @@ class Progress:
     """One line on stderr that is rewritten while a question takes long; only on a terminal."""
 
     def __init__(self, quiet: bool) -> None:
-        self.on = not quiet and sys.stderr.isatty()
+        self.on = not quiet and sys.stderr is not None and sys.stderr.isatty()
         self.id, self.begun = "", 0.0
 
     def waiting(self, question_id: str) -> None:
@@ -4668,23 +4825,22 @@ def python_version() -> str:
 
 def grade(
     question_id: str,
-    sql: str,
+    sql: Optional[str],
     db: str = DEFAULT_DB,
     *,
-    questions: Sequence[Question] = QUESTIONS,
+    questions: Optional[Sequence[Question]] = None,
     settings: Settings = STANDARD,
 ) -> Outcome:
     """The outcome for one candidate. Prints nothing and may be called from any thread.
 
+    The question is one of the ten or of `questions`; fences around the SQL are not taken off.
     Raises ScoreError where the question is unknown or the database cannot be read.
     """
-    found = [question for question in questions if question.id == question_id]
-    if not found:
-        raise ScoreError(f"no question has the id {question_id!r}")
-    reason, detail = screen(sql)
-    answer = Answer(sql, 1, reason, detail)
+    question = find_question(question_id, QUESTIONS if questions is None else questions)
+    reason, detail = screen(sql or "")
+    answer = Answer(sql or "", 1, reason, detail)
     with readable(db) as database, Scorer(database, settings) as scorer:
-        return scorer.score([(found[0], answer)], lambda _: None)[0]
+        return scorer.score([(question, answer)], lambda _: None)[0]
 
 
 # ---- 17. command line ----------------------------------------------------------------------------
@@ -4736,6 +4892,9 @@ def _usage_error(message: str, help_text: str) -> str:
         near = get_close_matches(unknown.group(1), re.findall(r"--[a-z][a-z-]+", help_text), 1)
         if near:
             return f"no option {unknown.group(1)}; did you mean {near[0]}?"
+    stray = re.match(r"unrecognized arguments: ([^-\s].*)", message)
+    if stray:
+        return f"{stray.group(1)}: not an option; did you mean --answers {stray.group(1)}?"
     return f"{message}; --help lists the options"
 
 
@@ -4758,7 +4917,9 @@ def _add_input(group: Any) -> None:
         default=DEFAULT_DB,
         help="the database; the default is built when it is missing (default: %(default)s)",
     )
-    group.add_argument("--only", metavar="IDS", help="only these questions: Q01,Q05 or Q02-Q04")
+    group.add_argument(
+        "--only", metavar="IDS", action="append", help="only these questions: Q01,Q05 or Q02-Q04"
+    )
     group.add_argument(
         "-k", metavar="TEXT", dest="containing", help="only questions with this text"
     )
@@ -4839,7 +5000,11 @@ def _percentage(text: str) -> Any:
     from fractions import Fraction
 
     # Fraction itself would write out all digits of 1e99999999.
-    value = Fraction(text) if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,20})?", text) else Fraction(-1)
+    value = (
+        Fraction(text.rstrip("%"))
+        if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,20})?%?", text)
+        else Fraction(-1)
+    )
     if not 0 <= value <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to 100")
     return value
@@ -4873,13 +5038,14 @@ def selected(args: argparse.Namespace, questions: Sequence[Question]) -> list[Qu
     """The questions that --only and -k leave. Raises ScoreError where that is none."""
     chosen = list(questions)
     if args.only is not None:
-        wanted = _ids(args.only, questions)
+        wanted = _ids(",".join(args.only), questions)
         chosen = [question for question in chosen if question.id in wanted]
     if args.containing is not None:
         text = args.containing.casefold()
         chosen = [q for q in chosen if text in f"{q.id} {q.text} {q.trap}".casefold()]
     if not chosen:
-        raise ScoreError("no question is selected; --list shows them all")
+        holding = f" with {args.containing!r} in it" if args.containing is not None else ""
+        raise ScoreError(f"no question{holding} is selected; --list shows them all")
     return chosen
 
 
@@ -4887,29 +5053,15 @@ def _ids(text: str, questions: Sequence[Question]) -> set[str]:
     """The ids that `Q01,Q05` or `Q02-Q04` names; q1 is Q01."""
     ids = [question.id for question in questions]
     wanted: set[str] = set()
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    for part in re.sub(r"\s*-\s*", "-", text).replace(",", " ").split():
         first, dash, last = part.partition("-")
-        a = _id(first, ids)
-        b = _id(last, ids) if dash else a
+        a = find_question(first, questions).id
+        b = find_question(last, questions).id if dash else a
         span = ids[ids.index(a) : ids.index(b) + 1]
         if not span:
             raise ScoreError(f"--only: {part} runs backwards")
         wanted.update(span)
     return wanted
-
-
-def _id(text: str, ids: Sequence[str]) -> str:
-    written = text.strip().upper()
-    number = re.fullmatch(r"Q?0*(\d{1,9})", written)
-    for known in ids:
-        if known.upper() == written or (number and known == f"Q{int(number.group(1)):02d}"):
-            return known
-    from difflib import get_close_matches
-
-    near = get_close_matches(written, ids, 1, 0.3)
-    raise ScoreError(
-        f"--only: no question {text.strip()!r}" + (f"; did you mean {near[0]}?" if near else "")
-    )
 
 
 def ready_database(args: argparse.Namespace) -> str:
@@ -4944,11 +5096,15 @@ def init_answers(args: argparse.Namespace) -> int:
         return 0
     write_file(path, answers_template(questions), new=True)
     say(
-        f"wrote {visible(path)} with {len(questions)} questions\n"
+        f"wrote {visible(path)} with {_questions(len(questions))}\n"
         f"next: paste the SQL that your tool writes below each question, then run\n"
         f"  python score_nl2sql.py --answers {visible(quoted(path))}\n"
     )
     return 0
+
+
+def _questions(count: int) -> str:
+    return "1 question" if count == 1 else f"{count} questions"
 
 
 def list_questions(args: argparse.Namespace) -> int:
@@ -4977,7 +5133,8 @@ def score_answers(args: argparse.Namespace) -> int:
             outcomes = scorer.score(pairs, progress.waiting)
         finally:
             progress.done()
-        facts = signature_facts(questions, digest, scorer.sqlite_version or own_sqlite_version())
+        sqlite_version = scorer.sqlite_version or own_sqlite_version()
+        facts = signature_facts(questions, digest, scorer.settings, sqlite_version)
     run = Run(
         tuple(outcomes),
         "standard input" if args.answers == "-" else args.answers,
@@ -4991,9 +5148,13 @@ def score_answers(args: argparse.Namespace) -> int:
 
 
 def signature_facts(
-    questions: Sequence[Question], digest: str, sqlite_version: str
+    questions: Sequence[Question], digest: str, settings: Settings, sqlite_version: str
 ) -> dict[str, str]:
     """What two people must have in common for their scores to be comparable."""
+    # Limits only where they were changed.
+    names = ("timeout", "reference_timeout", "max_rows")
+    chosen = {name: getattr(settings, name) for name in names}
+    limits = {n: f"{value:g}" for n, value in chosen.items() if value != getattr(STANDARD, n)}
     return {
         "questions": questions_digest(questions),
         "asked": f"{len(questions)}/{len(QUESTIONS)}",
@@ -5002,6 +5163,7 @@ def signature_facts(
         "scorer": scorer_version(),
         "variants": "0",
         "seed": str(SEED),
+        **limits,
         "sqlite": sqlite_version,
         "python": python_version(),
     }
@@ -5015,12 +5177,16 @@ def report(run: Run, args: argparse.Namespace) -> int:
         write_file(args.csv, render_csv(run))
         wrote.append(args.csv)
     if args.quiet:
+        say("".join(f"warning: {visible(warning)}\n" for warning in run.warnings), sys.stderr)
         say(score_line(run) + "\n", out)
     else:
         style = Style(wants_colour(out, args.color, os.environ), terminal_width(out), args.verbose)
         say(render_text(run, style, wrote), out)
     if args.csv == "-":
         say(render_csv(run))
+    if all(outcome.reason == "reference_error" for outcome in run.outcomes):
+        why = run.outcomes[0].detail[0].partition(": ")[2]
+        raise ScoreError(f"{run.db_name}: no reference runs on it ({why}), so nothing was scored")
     if args.fail_under is not None and run.passed * 100 < args.fail_under * run.total:
         share = f"{run.passed}/{run.total} ({percent(run.passed, run.total)})"
         say(f"FAIL: {share} is under --fail-under {float(args.fail_under):g}\n", sys.stderr)

@@ -5,6 +5,7 @@ alignment of the columns, every pairing of the rows. Where the rules can be read
 takes both, and a case on which they differ is left out. NL2SQL_LONG=1 tries ten times as many.
 """
 
+import functools
 import itertools
 import math
 import os
@@ -31,6 +32,7 @@ def is_number(cell):
     return isinstance(cell, (int, float))  # bool too
 
 
+@functools.lru_cache(maxsize=None, typed=True)
 def agree(a, b, rule):
     """Whether two cells are the same; a rule is ("", None), ("decimals", 2), ("relative", 0.01)."""
     if not (is_number(a) and is_number(b)):
@@ -97,11 +99,11 @@ def sort_rank(cell):
     """SQLite's order: NULL, numbers, text, blobs."""
     if cell is None:
         return (0, 0)
-    return (1, Fraction(cell)) if is_number(cell) else (2 + isinstance(cell, bytes), cell)
+    return (1, cell) if is_number(cell) else (2 + isinstance(cell, bytes), cell)
 
 
 class Oracle:
-    """Whether a case must pass: `answers()` is {True}, {False}, or both where the rules are open."""
+    """Whether a case must pass: `answers()` is {True}, {False}, both where the rules are open."""
 
     def __init__(self, case):
         self.case, self.contract = case, case.contract
@@ -109,13 +111,15 @@ class Oracle:
         self.got_names = [name.lower() for name in case.got_names]
 
     def answers(self):
-        sure, maybe = self.alignments()
+        sure, maybe = map(dict.fromkeys, self.alignments())
+        sorts = "top" in self.contract or self.contract.get("order", "").startswith("by ")
         found = set()
-        for ties in ("equal", "near"):
-            fits = {a: self.fits(a, ties) for a in dict.fromkeys(sure + maybe)}
-            for alignments in (sure, sure + maybe):
-                found.add(any(True in fits[a] for a in alignments))
-                found.add(any(fits[a] == {True} for a in alignments))
+        for ties in ("equal", "near") if sorts else ("equal",):
+            if any(self.fits(a, ties) == {True} for a in sure):
+                found.add(True)
+                continue
+            fits = [self.fits(a, ties) for a in {**sure, **maybe}]
+            found |= {False, any(True in answers for answers in fits)}
         return found
 
     # Columns: (kept, picks), as sure ways and as ways that only some reading of the rules allows.
@@ -154,10 +158,11 @@ class Oracle:
         if columns == "auto" and self.case.want and self.case.got:
             clear = all_picked and "top" not in self.contract
             self.add_by_kind(kept, picks, lambda kind: kind, sure if clear else maybe)
+            # Integer and real as one kind: the rules are open.
             self.add_by_kind(kept, picks, lambda kind: "n" if kind in (int, float) else kind, maybe)
 
     def add_by_kind(self, kept, picks, merged, out):
-        """Columns of one kind keep their order. Integer and real as one kind: the rules are open."""
+        """Columns of one kind keep their order."""
 
         def kinds(rows, i):
             return frozenset(merged(kind_of(row[i])) for row in rows if row[i] is not None)
@@ -501,9 +506,8 @@ def add_text(rng, case):
     read = Oracle(case).read
     others = [[t for t in LETTERS if read(t) == read(text)] for text in texts]
     case.want = [(*row, text) for row, text in zip(case.want, texts)]
-    case.got = [
-        (*row, rng.choice(other)) for row, other in zip(case.got, others or [LETTERS])
-    ] or [(*row, "a") for row in case.got]
+    others = others or [LETTERS] * len(case.got)
+    case.got = [(*row, rng.choice(other)) for row, other in zip(case.got, others)]
 
 
 def text_case(rng):
@@ -601,9 +605,10 @@ def long_case(rng):
         contract["duplicates"] = "ignore"
     names, _, domains, rules = table(rng, contract, columns=3)
     want = [tuple(map(rng.choice, domains)) for _ in range(rng.randint(6, 24))]
-    if rng.random() < 0.3:
+    alike = rng.random() < 0.3  # columns that differ in few rows, so that their order hardly shows
+    if alike:
         same = rng.choice(domains[0])
-        want = [(same,) * len(names) if rng.random() < 0.8 else row for row in want]
+        want = [(same,) * len(names) if rng.random() < 0.85 else row for row in want]
     got = blurred(rng, want, domains, rules, rng.choice([0, 0.1, 0.4]))
     for _ in range(rng.randint(0, 2)):
         got = mutated(rng, got, domains)
@@ -611,7 +616,7 @@ def long_case(rng):
         got = shuffled(rng, got)
     elif got and rng.random() < 0.3:
         got = got[1:] + got[:1]  # out of step
-    got_names, got = moved_columns(rng, names, got, 0.3)
+    got_names, got = moved_columns(rng, names, got, 0.8 if alike else 0.3)
     return Case(names, want, got_names, got, contract)
 
 
@@ -624,16 +629,27 @@ def outcome(compare):
         comparison = compare()
     except Exception as error:  # whatever it is, it is no verdict
         return f"raised {type(error).__name__}: {error}", None
-    return scorer.VERDICTS[comparison.reason], comparison
+    return scorer.VERDICTS[comparison.reason], Seen(comparison)
+
+
+class Seen:
+    """A comparison that shows itself in few words."""
+
+    def __init__(self, comparison):
+        self.reason, self.note = comparison.reason, comparison.note
+        self.counts = comparison.missing_count, comparison.unexpected_count
+
+    def __str__(self):
+        return f"({self.reason}; {self.note}; missing and unexpected {self.counts})"
 
 
 def shrunk(case, wrong):
     """The case with as few rows as still show it; runs stand in the way of that."""
-    smaller = case.runs is None
+    smaller, until = case.runs is None, time.monotonic() + 0.2
     while smaller:
         smaller = False
         for i, j in itertools.product(range(-1, len(case.want)), range(-1, len(case.got))):
-            if (i, j) != (-1, -1):
+            if (i, j) != (-1, -1) and time.monotonic() < until:
                 want = [row for n, row in enumerate(case.want) if n != i]
                 got = [row for n, row in enumerate(case.got) if n != j]
                 less = case.replaced(want, got)
@@ -655,62 +671,103 @@ def against_oracle(case):
 
 
 class Searched(unittest.TestCase):
-    def search(self, make, seeds, check, shown=3):
-        """Checks a case per seed; the first few that are wrong make the message."""
-        found, wrong = Counter(), []
+    def search(self, make, seeds, check, shown=4):
+        """Checks a case per seed; the first of each sort that is wrong makes the message."""
+        found, wrong = Counter(), {}
         for seed in range(FIRST, FIRST + seeds * TIMES):
             case = make(random.Random(seed))
             problem = check(case)
             found["open" if problem is None else bool(problem)] += 1
-            if problem and len(wrong) < shown:
-                case = shrunk(case, check)
-                wrong.append(f"seed {seed} of {make.__name__}\n{case}\n{check(case)}")
+            sort = case.contract.get("columns"), (problem or "")[:40]
+            if problem and len(wrong) < shown and sort not in wrong:
+                small = shrunk(case, lambda less, head=sort[1]: (check(less) or "")[:40] == head)
+                wrong[sort] = f"seed {seed} of {make.__name__}\n{small}\n{check(small)}"
         if wrong:
-            self.fail(f"{found[True]} of {sum(found.values())} wrong\n" + "\n\n".join(wrong))
+            heads = f"{found[True]} of {sum(found.values())} wrong"
+            self.fail("\n\n".join([heads, *wrong.values()]))
         self.assertLess(found["open"], 0.5 * sum(found.values()), "hardly a case is decided")
 
 
 class AgainstTheOracle(Searched):
+    def test_kept(self):
+        for case in KEPT:
+            with self.subTest(f"\n{case}"):
+                self.assertIn(against_oracle(case), ("", None))
+
     def test_rows(self):
-        self.search(bag_case, 500, against_oracle)
+        self.search(bag_case, 300, against_oracle)
 
     def test_columns(self):
-        self.search(column_case, 400, against_oracle)
+        self.search(column_case, 300, against_oracle)
 
     def test_any_columns(self):
-        self.search(any_case, 300, against_oracle)
+        self.search(any_case, 120, against_oracle)
 
     def test_optional(self):
         self.search(optional_case, 250, against_oracle)
 
     def test_extra(self):
-        self.search(extra_case, 250, against_oracle)
+        self.search(extra_case, 90, against_oracle)
 
     def test_text(self):
         self.search(text_case, 150, against_oracle)
 
     def test_duplicates(self):
-        self.search(set_case, 250, against_oracle)
+        self.search(set_case, 200, against_oracle)
 
     def test_order(self):
-        self.search(order_case, 300, against_oracle)
+        self.search(order_case, 200, against_oracle)
 
     def test_top(self):
-        self.search(top_case, 300, against_oracle)
+        self.search(top_case, 200, against_oracle)
 
     def test_both_verdicts_occur(self):
         makers = (bag_case, column_case, any_case, optional_case, extra_case, text_case)
         for make in (*makers, set_case, order_case, top_case, long_case):
             answers = Counter()
-            for seed in range(60):
+            for seed in range(40):
                 answers.update(Oracle(make(random.Random(seed))).answers())
-            self.assertGreater(min(answers[True], answers[False]), 8, make.__name__)
+            self.assertGreater(min(answers[True], answers[False]), 5, make.__name__)
+
+
+# Small cases that once went wrong, or that chance hardly finds: want, got, contract, runs.
+X, XY, SWAP, HUGE = ["a"], ["a", "b"], ["b", "a"], "9" * 400
+KEPT = [
+    Case(X, [(1,)], X, [("nan",)], {}),
+    Case(X, [(0.5,)], X, [(HUGE,)], {}),
+    Case(X, [(0.5,)], X, [("nan",)], {"decimals": 2}),
+    Case(X, [(1.5,)], X, [(True,)], {"decimals": 0}),
+    Case(X, [(1,)], X, [(True,)], {"decimals": 0}),
+    Case(XY, [(0.0, 0.004)], XY, [(0.008, 0.0)], {"columns": "any", "decimals": 2}),
+    Case(XY, [(2**53, 2**53 + 1)], XY, [(2**53 + 1, 2**53)], {"columns": "any"}),
+    Case(X, [(2,)], X, [(2,), (2,)], {"columns": "any", "duplicates": "ignore"}),
+    Case(X, [(1,), (0,)], X, [(1,)], {"columns": "any", "top": "1 by a desc"}),
+    Case(X, [], X, [], {"columns": "any", "order": "exact"}),
+    Case(X, [], X, [], {"columns": "any", "top": "1 by a"}),
+    Case(XY, [], X, [], {"columns": "any", "optional": "b"}),
+    Case(X, [(1,)], ["x", "y"], [(1, 2)], {"columns": "names", "extra": "allow"}),
+    Case(X, [("a",)], ["x", "y"], [("A", 2)], {"text": "nocase", "extra": "allow"}),
+    Case(X, [("a",)], XY, [("a", 1), ("a", 2)], {"duplicates": "ignore", "extra": "allow"}),
+    Case(X, [("a",), ("b",)], XY, [("a", 1)], {"top": "1 by a", "extra": "allow"}),
+    Case(XY, [(1, "x"), (1, "y")], XY, [(1, "y"), (1, "x")],
+         {"order": "by a", "duplicates": "ignore"}),
+    Case(XY, [(1, "x"), (1, "y")], XY, [(1, "y"), (1, "x")], {"duplicates": "ignore"}, [2]),
+    Case(X, [(0.0,), (0.0,)], X, [(0.04,), (0.0,)],
+         {"order": "exact", "duplicates": "ignore", "decimals": 1}),
+    Case(XY, [(1, 1)] * 8 + [(1, 2)], SWAP, [(1, 1)] * 8 + [(2, 1)], {}),
+    Case(XY, [(1, 1)] * 8 + [("a", 2)], ["x", "y"], [(1, 1)] * 8 + [(2, "a")], {}),
+    Case(["a", "b", "c"], [("a", n, "a") for n in (1.0, 1.0000000009, 1.0000000009, 1.0)],
+         ["x", "y", "z"], [("a", "a", n) for n in (1.0, 1.0000000009, 1.0000000009, 1.0000000009)],
+         {}),
+    Case(X, [("a",)] * 3, X, [("a",)] * 2 + [("b",)], {"duplicates": "ignore"}),
+    Case(XY, [(1.0, 5.0), (1.004, 3.0)], XY, [(1.001, 3.001), (1.003, 5.001)], {"decimals": 2}),
+]  # fmt: skip
 
 
 class TooLargeToKeep(Searched):
     """What was read again must give the verdict that the rows in memory give."""
 
-    SMALL = ((2, 4, 3, 10**6), (3, 100, 7, 10**6), (1, 2, 65536, 10**6), (4, 0, 1, 10**6))
+    SMALL = ((2, 4, 3, 10**6), (3, 100, 7, 10**6), (1, 2, 61, 10**6), (4, 0, 1, 10**6))
 
     def same_as_held(self, case, sizes):
         verdict, held = outcome(case.compare)
@@ -726,21 +783,26 @@ class TooLargeToKeep(Searched):
         loose = any(isinstance(cell, float) for cell in cells) or any(
             key.startswith(("decimals", "relative")) for key in case.contract
         )  # which rows are taken for pairs is not laid down
-        counts = [(c.missing_count, c.unexpected_count) for c in (held, read)]
-        return "" if loose or counts[0] == counts[1] else wrong
+        return "" if loose or held.counts == read.counts else f"other counts: {wrong}"
 
     def check(self, case):
         problems = [self.same_as_held(case, sizes) for sizes in self.SMALL]
         return next(filter(None, problems), "")
 
+    def test_kept(self):
+        for case in KEPT:
+            for sizes in (*self.SMALL, (2, 4, 5, 6)):
+                with self.subTest(f"\n{case}", sizes=sizes):
+                    self.assertIn(self.same_as_held(case, sizes), ("", None))
+
     def test_long(self):
-        self.search(long_case, 400, self.check)
+        self.search(long_case, 80, self.check)
 
     def test_short(self):
         makers = (bag_case, column_case, any_case, optional_case, extra_case, text_case)
         for make in (*makers, set_case, order_case, top_case):
             with self.subTest(make.__name__):
-                self.search(make, 50, self.check, shown=1)
+                self.search(make, 12, self.check, shown=2)
 
     def test_cut_short(self):
         """Hardly any row may be gathered: FAIL where the rows match is said to be cut short."""
@@ -755,7 +817,7 @@ class TooLargeToKeep(Searched):
                 return ""
             return f"oracle {answers}, read again {verdict} {comparison}"
 
-        self.search(long_case, 150, check)
+        self.search(long_case, 70, check)
 
 
 class Laws(Searched):
@@ -819,7 +881,7 @@ class Laws(Searched):
 
             wanted = "PASS" if tagged(case.want) == tagged(case.got) else "FAIL"
             for held in (True, False):
-                verdict, comparison = outcome(lambda: case.compare(held))
+                verdict, comparison = outcome(functools.partial(case.compare, held))
                 if verdict != wanted:
                     return f"must be {wanted}: {verdict} {comparison}"
             return ""
@@ -839,14 +901,14 @@ class TwentySixColumns(unittest.TestCase):
         yield "one value apart", [tuple(int(i == j) for i in width) for j in width]
         yield "ring", [tuple(int((i - j) % 26 in (0, 1)) for i in width) for j in width]
         yield "squares", [self.latin(j) for j in width]
-        yield "paley", [self.paley(i) for i in range(25)]
+        yield "lines", [self.lines(i) for i in range(25)]
         near = [0.0, 0.004, 0.008, 0.012]
         yield "near", [tuple(rng.choice(near) for _ in width) for _ in range(12)]
 
     def latin(self, j):
         return tuple((3 * i * i + 5 * j * j) % 13 for i in range(self.WIDTH))
 
-    def paley(self, i):
+    def lines(self, i):
         """A row of a strongly regular graph: 25 points of a torus, lines in three directions."""
         a, b = divmod(i, 5)
         places = (divmod(j, 5) for j in range(25))
@@ -884,6 +946,17 @@ class TwentySixColumns(unittest.TestCase):
                     names = [f"c{i}" for i in range(self.WIDTH)]
                     rules = {"order": "ignore", **contract}
                     self.assertFalse(self.timed(Case(names, want, names, got, rules)).matched)
+
+    def test_rings(self):
+        """One ring against two of half the size: every count agrees, no permutation does."""
+        width = range(self.WIDTH)
+        one = [tuple(int((i - j) % 26 in (0, 1)) for i in width) for j in width]
+        two = [
+            tuple(int(i // 13 == j // 13 and (i - j) % 13 in (0, 1)) for i in width) for j in width
+        ]
+        names = [f"c{i}" for i in width]
+        case = Case(names, one, names, two, {"order": "ignore", "columns": "any"})
+        self.assertFalse(self.timed(case).matched)
 
     def test_extra(self):
         """26 columns of which any 13 may be dropped: ended early and said so, or found."""
