@@ -68,6 +68,7 @@ import os
 import re
 import sys
 import time
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -1205,15 +1206,16 @@ def _outer_words(sql: str) -> list[tuple[str, Token]]:
     return found
 
 
-SORT_TAIL = re.compile(r"(?is)\s+(?:ASC|DESC)$|\s+NULLS\s+(?:FIRST|LAST)$")
-COLLATION = re.compile(r"(?is)\s+COLLATE\s+(\w+)$")
+# Patterns that are seldom needed stay texts: re compiles them at their first use and keeps them.
+SORT_TAIL = r"(?is)\s+(?:ASC|DESC)$|\s+NULLS\s+(?:FIRST|LAST)$"
+COLLATION = r"(?is)\s+COLLATE\s+(\w+)$"
 
 
 def sort_expression(term: str) -> tuple[str, str]:
     """An ORDER BY term without its direction, and the collation that it names in capitals or ""."""
-    term = SORT_TAIL.sub("", SORT_TAIL.sub("", _without_comments(term)))
-    collation = COLLATION.search(term)
-    return COLLATION.sub("", term).strip(), collation.group(1).upper() if collation else ""
+    term = re.sub(SORT_TAIL, "", re.sub(SORT_TAIL, "", _without_comments(term)))
+    collation = re.search(COLLATION, term)
+    return re.sub(COLLATION, "", term).strip(), collation.group(1).upper() if collation else ""
 
 
 def _without_comments(sql: str) -> str:
@@ -1259,7 +1261,7 @@ MARKER = re.compile(
     r"[^\S\r\n]{0,40}[*_]{0,3}[:：](?!:)[*_]{0,3}(.*)",
     re.I | re.S,
 )
-FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^`\r\n]*?)[ \t]*[\r\n]*\Z")
+FENCE = re.compile(r"`{3,}|~{3,}")
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 QUERY_WORDS = ("SELECT", "WITH", "VALUES")
 
@@ -1270,7 +1272,7 @@ class Marker(NamedTuple):
     id: Optional[str]
     written: str
     strong: bool
-    rest: str
+    rest: str  # what stands behind the colon, the question's own text left out
 
 
 class Piece(NamedTuple):
@@ -1368,6 +1370,8 @@ def _marker(line: str, known: Mapping[int, Question]) -> Optional[Marker]:
     question = known.get(int(number)) if len(number) < 10 else None
     rest = found.group(2).strip()
     strong = question is not None and _plain(rest).startswith(_plain(question.text))
+    if strong and question is not None:
+        rest = "".join(rest.split(None, len(question.text.split()))[len(question.text.split()) :])
     return Marker(question.id if question else None, found.group(1), strong, rest)
 
 
@@ -1384,6 +1388,8 @@ class _BlockReader:
         self.text, self.lines, self.markers = text, lines, markers
         self.blocks: list[Block] = []
         self.warnings: list[str] = []
+        self.starts = [start for start, _ in lines]
+        self.begins = -1, ""  # a piece's first line, and the first word in it
         self.carried = ""  # the fence that opened right before a marker and holds whole blocks
 
     def read_segment(self, first: int, stop: int) -> None:
@@ -1438,7 +1444,7 @@ class _BlockReader:
         token = None if marker.strong else self._token_at(self.lines[i][0])
         if token is None or not token.closed or token.kind not in ("string", "name", "comment"):
             return False
-        begun = self.text.count("\n", 0, token.start) + 1
+        begun = bisect_right(self.starts, token.start)
         self.warnings.append(
             f"line {i + 1}: looks like a marker for {marker.written} but stands inside the"
             f" {'comment' if token.kind == 'comment' else 'quotes'} begun on line {begun}"
@@ -1447,12 +1453,13 @@ class _BlockReader:
 
     def _fence_change(self, i: int, fence: str, first: int) -> Optional[str]:
         """The fence that is open after line `i`, None where the line changes nothing."""
-        found = FENCE.match(self.text[slice(*self.lines[i])])
-        if found is None:
+        line = self.text[slice(*self.lines[i])].strip()
+        found = FENCE.match(line)
+        if found is None or "`" in line[found.end() :]:
             return None
-        mark, info = found.groups()
+        mark, info = found.group(), line[found.end() :]
         if not fence:
-            return None if self._fence_in_sql(i, first) else mark
+            return None if not info and self._fence_in_sql(i, first) else mark
         if info and mark[0] == fence[0]:
             return mark  # the one before was never closed
         closes = mark[0] == fence[0] and (len(mark) >= len(fence))
@@ -1460,12 +1467,19 @@ class _BlockReader:
 
     def _fence_in_sql(self, i: int, first: int) -> bool:
         """Whether a fence line is part of a string in plain SQL, not the end of some prose."""
-        below = first_word(self.text[slice(*self.lines[i + 1])]) if i + 1 < self.stop else ""
-        begins = first_word(self.text[self.lines[first][0] : self.lines[i][0]])
-        if begins not in QUERY_WORDS or below in QUERY_WORDS:
+        if self.begins[0] != first:
+            self.begins = first, first_word(self._lines(first, i))
+        if (
+            self.begins[1] not in QUERY_WORDS
+            or first_word(self._lines(i + 1, i + 20)) in QUERY_WORDS
+        ):
             return False
         token = self._token_at(self.lines[i][0])
         return token is not None and token.closed and token.kind in ("string", "name", "comment")
+
+    def _lines(self, first: int, stop: int) -> str:
+        stop = min(stop, self.stop)
+        return self.text[self.lines[first][0] : self.lines[stop - 1][1]] if first < stop else ""
 
     def _blank(self, first: int, stop: int) -> bool:
         a = self.lines[first][0] if first < len(self.lines) else len(self.text)
@@ -1496,11 +1510,17 @@ def _answer(block: Block, text: str, lines: Sequence[tuple[int, int]]) -> Answer
     return Answer("" if reason == "no_sql" else sql, line, reason, detail)
 
 
+CTE_HEAD = r"(?is)WITH\s+(RECURSIVE\s+)?\S+\s*(\([^()]*\)\s*)?AS\b"
+
+
 def _begins_beside(marker: Marker, below: str) -> bool:
     """Whether the SQL begins on the marker's own line, where a paraphrase may stand too."""
-    if marker.strong or first_word(below) in QUERY_WORDS:
+    if first_word(marker.rest) not in QUERY_WORDS:
         return False
-    return first_word(marker.rest) in QUERY_WORDS
+    if first_word(below) not in QUERY_WORDS:
+        return True
+    open_ended = marker.rest.count("(") > marker.rest.count(")")
+    return open_ended or re.match(CTE_HEAD, marker.rest) is not None
 
 
 def _left_out(
@@ -1888,10 +1908,9 @@ def _within_decimals(a: Any, b: Any, decimals: int) -> bool:
     return abs(apart) <= Decimal(5).scaleb(-decimals - 1)
 
 
-TIME = re.compile(
-    r"\s*(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*"
-    r"(Z|[+-]\d\d(?::?\d\d)?)?)?\s*",
-    re.IGNORECASE,
+TIME = (
+    r"(?i)(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*"
+    r"(Z|[+-]\d\d(?::?\d\d)?)?)?"
 )
 
 
@@ -1930,7 +1949,7 @@ def _moment(cell: Cell) -> tuple[Any, str, Any]:
     import datetime
 
     short = isinstance(cell, str) and len(cell) <= 64  # anything longer is no time
-    found = TIME.fullmatch(cell.strip()) if short else None
+    found = re.fullmatch(TIME, cell.strip()) if short else None
     if found is None:
         raise Refused(f"{show_cell(cell)} is no ISO 8601 time")
     *numbers, fraction, zone = found.groups()
@@ -2241,7 +2260,7 @@ def _texts_as_numbers(left: list[Row], right: list[Row]) -> tuple[list[Row], lis
     return list(map(read, left)), list(map(read, right))
 
 
-NUMBER = re.compile(r"\s*[+-]?(?:\d+(\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?\s*", re.ASCII)
+NUMBER = r"(?a)\s*[+-]?(?:\d+(\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?\s*"
 
 
 def _as_number(cell: Cell) -> Cell:
@@ -2249,7 +2268,7 @@ def _as_number(cell: Cell) -> Cell:
     if not isinstance(cell, (str, bytes)) or len(cell) > SAMPLE_TEXT:
         return cell
     text = cell.decode("latin-1") if isinstance(cell, bytes) else cell
-    if NUMBER.fullmatch(text) is None:
+    if re.fullmatch(NUMBER, text) is None:
         return cell
     try:
         return int(text)
@@ -2728,8 +2747,6 @@ def _agree(a: Row, b: Row, rules: Sequence[Tolerance]) -> bool:
 
 def _near(left: list[Row], right: list[Row], rules: Sequence[Tolerance]) -> list[list[int]]:
     """For each left row the right rows that agree with it. Raises SearchCut past PAIR_STEPS."""
-    from bisect import bisect_left, bisect_right
-
     if not rules or not right:
         return [list(range(len(right))) for _ in left]
     # The column with the most values narrows the search best.
@@ -3438,6 +3455,7 @@ class SqliteEngine:
         self.sqlite3: Any = sqlite3  # what only some versions offer is asked for with hasattr
         self.uri, self.max_rows, self.guard = uri, max_rows, guard
         self.tables = {name.lower() for name in tables}
+        self.views: set[str] = set()  # those of `tables` that are views
         # Before Python 3.11 a second statement is a Warning, and a NUL in the SQL a ValueError.
         self.errors = (
             sqlite3.Error,
@@ -3495,7 +3513,8 @@ class SqliteEngine:
             name = a.lower()
             hidden = name in HIDDEN_TABLES or name.startswith("pragma_")
             if self.tables and name and not name.startswith("json_"):
-                hidden = hidden or not {name, view.lower()} & self.tables
+                # A CTE's name comes as a view's too, so only a real view is believed.
+                hidden = hidden or not (name in self.tables or view.lower() in self.views)
             return f"the table {a} may not be read" if hidden else ""
         if action == s.SQLITE_FUNCTION:
             return "" if b.lower() in ALLOWED_FUNCTIONS else f"the function {b} may not be called"
@@ -3504,7 +3523,7 @@ class SqliteEngine:
 
     def run(self, sql: str, limit: float) -> Result:
         """What the query returns, as read within `limit` seconds. Raises QueryError."""
-        text = self._statement(sql)
+        text = self._statement(sql, limit)
         try:
             return self._take(text, limit)
         except self.sqlite3.OperationalError as error:
@@ -3519,7 +3538,7 @@ class SqliteEngine:
         except self.errors as error:
             raise self.error(error, sql) from None
 
-    def _statement(self, sql: str) -> str:
+    def _statement(self, sql: str, limit: float) -> str:
         """The one statement in the SQL, its tail cut. Raises QueryError where it is no query."""
         reason, detail = screen(sql)
         if reason:
@@ -3529,7 +3548,7 @@ class SqliteEngine:
             raise QueryError("forbidden", f"an answer is a SELECT, not {word}")
         text = without_tail(sql)
         if self.tables:
-            self._check_tables(text)
+            self._check_tables(text, limit)
         return text
 
     def _take(self, text: str, limit: float) -> Result:
@@ -3547,11 +3566,14 @@ class SqliteEngine:
         return Result(columns, lambda: self._again(text, limit), digest, held=False)
 
     def _again(self, text: str, limit: float) -> Any:
+        self._start_clock(limit)
+        return self.connection.execute(text)
+
+    def _start_clock(self, limit: float) -> None:
         self.denied = ""
         self.expired = False
         self.limit, self.cpu_start = limit, time.process_time()
         self.deadline = time.monotonic() + limit
-        return self.connection.execute(text)
 
     def error(self, error: BaseException, sql: str = "SELECT") -> QueryError:
         """What an exception of this engine means; `sql` is the query that raised it."""
@@ -3561,13 +3583,13 @@ class SqliteEngine:
         if self.expired:
             used = time.process_time() - self.cpu_start
             return QueryError("timeout", over_limit(self.limit), final=used >= 0.9 * self.limit)
-        if self.denied or "may not be modified" in text:
+        if self.denied or re.fullmatch(r"table \S+ may not be modified", text):
             return QueryError("forbidden", self.denied or text)
-        if isinstance(error, MemoryError) or "out of memory" in text:
+        if isinstance(error, MemoryError) or text == "out of memory":
             return QueryError("too_large", "it needs more memory than a query is given")
-        if isinstance(error, TooLarge) or "too big" in text:
+        if isinstance(error, TooLarge) or text == "string or blob too big":
             return QueryError("too_large", text)
-        if "one statement at a time" in text:
+        if text.lower().startswith("you can only execute one statement"):
             return QueryError("multiple_statements", "more than one statement; an answer is one")
         if isinstance(error, UnicodeError):
             text = "the SQL or a column's name holds characters that are no text"
@@ -3579,24 +3601,28 @@ class SqliteEngine:
             text += f" by SQLite {self.sqlite3.sqlite_version}, which is too old: 3.39 brought them"
         return QueryError("sql_error", text)
 
-    def _check_tables(self, text: str) -> None:
+    def _check_tables(self, text: str, limit: float) -> None:
         """Refuses a query that opens a table outside `tables`.
 
         NATURAL JOIN and USING reach a table without asking the authorizer, so the pages that the
         plan opens are looked at, on a connection of its own without one.
         """
+        (begin, end), *_ = statements(text)
         trusted = self._connect()
+        trusted.set_progress_handler(self._tick, TICK)
+        self._start_clock(limit)
         try:
             owners = dict(trusted.execute("SELECT rootpage, LOWER(tbl_name) FROM sqlite_master"))
             views = trusted.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall()
+            named = {name.lower(): name for (name,) in views if name.lower() in self.tables}
+            self.views = set(named)
             allowed = set(self.tables)
-            for (view,) in views:
-                if view.lower() in self.tables:
-                    name = view.replace('"', '""')
-                    allowed |= _opened(trusted, f'SELECT * FROM "{name}"', owners)
-            outside = _opened(trusted, text, owners) - allowed
-        except self.errors:
-            return  # what is wrong with the query shows when it runs, under the authorizer
+            for view in named.values():
+                quoted_name = view.replace('"', '""')
+                allowed |= _opened(trusted, f'SELECT * FROM "{quoted_name}"', owners)
+            outside = _opened(trusted, text[begin:end], owners) - allowed
+        except self.errors as error:
+            raise self.error(error, text) from None
         finally:
             trusted.close()
         if outside:
@@ -3656,11 +3682,12 @@ def readable(path: str) -> Iterator[Database]:
         import tempfile
 
         with tempfile.TemporaryDirectory(prefix="nl2sql-") as folder:
-            copy = _private_copy(path, os.path.join(folder, "copy.db"))
+            copy = os.path.join(folder, "copy.db")
+            _private_copy(path, copy)
             yield Database(file_uri(copy) + "?mode=ro", copy)
     else:
         before = os.stat(path)
-        yield Database(file_uri(path) + "?immutable=1", path)
+        yield Database(file_uri(path) + "?mode=ro&immutable=1", path)
         after = os.stat(path)
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise ScoreError(f"{path}: changed while it was read, so no score holds; copy it first")
@@ -3676,26 +3703,28 @@ def file_uri(path: str) -> str:
     return "file://" + quote(os.fsencode(path))
 
 
-def _private_copy(path: str, copy: str) -> str:
-    """A copy of a WAL database with all that is committed, made without touching a byte of it."""
+def _private_copy(path: str, copy: str) -> None:
+    """Copies a WAL database with all that is committed, without touching a byte of it."""
     import shutil
     import sqlite3
     from contextlib import closing
 
-    if os.path.exists(f"{path}-shm"):
-        uri = file_uri(path) + "?mode=ro&readonly_shm=1"
-        with (
-            closing(sqlite3.connect(uri, uri=True)) as source,
-            closing(sqlite3.connect(copy)) as target,
-        ):
-            source.backup(target)
-    else:
-        # Nobody has it open, or there would be a -shm file: the bytes are at rest.
-        shutil.copyfile(path, copy)
-        shutil.copyfile(f"{path}-wal", f"{copy}-wal")
-    with closing(sqlite3.connect(copy)) as target:
-        target.execute("PRAGMA journal_mode = DELETE").fetchall()
-    return copy
+    try:
+        if os.path.exists(f"{path}-shm"):
+            uri = file_uri(path) + "?mode=ro&readonly_shm=1"
+            with (
+                closing(sqlite3.connect(uri, uri=True)) as source,
+                closing(sqlite3.connect(copy)) as target,
+            ):
+                source.backup(target)
+        else:
+            # Nobody has it open, or there would be a -shm file: the bytes are at rest.
+            shutil.copyfile(path, copy)
+            shutil.copyfile(f"{path}-wal", f"{copy}-wal")
+        with closing(sqlite3.connect(copy)) as target:
+            target.execute("PRAGMA journal_mode = DELETE").fetchall()
+    except (sqlite3.Error, OSError) as error:
+        raise ScoreError(f"{path}: cannot be copied together with its -wal: {error}") from None
 
 
 # ---- 11. worker ----------------------------------------------------------------------------------
@@ -3716,7 +3745,7 @@ def _private_copy(path: str, copy: str) -> str:
 GRACE = (
     1.0  # seconds that the parent waits beyond a limit: the progress handler should end it first
 )
-COMPARE_LIMIT = 120.0  # seconds for comparing two results, beyond what running them takes
+COMPARE_LIMIT = 60.0  # seconds for comparing two results, beyond what running them takes
 BOOT = (
     "import sys, marshal; b = sys.stdin.buffer; m = type(sys)('nl2sql_worker'); "
     "sys.modules[m.__name__] = m; exec(marshal.loads(b.read(int(b.readline()))), m.__dict__); "
@@ -3793,23 +3822,29 @@ class NoNewFiles:
         try:
             import resource
         except ImportError:
-            self.resource = None
+            self.resource: Any = None
         else:
             self.resource = resource
             self.files = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def __enter__(self) -> None:
         if self.resource is not None:
-            self.resource.setrlimit(self.resource.RLIMIT_NOFILE, (0, self.files[1]))
-            hard = self.resource.getrlimit(self.resource.RLIMIT_CPU)[1]
+            # Soft limits only: they come off again when the query has ended.
             soft = int(time.process_time() + self.limit + 2 * GRACE) + 1
-            self.resource.setrlimit(self.resource.RLIMIT_CPU, (soft, hard))
+            self._set_cpu(soft)
+            self.resource.setrlimit(self.resource.RLIMIT_NOFILE, (0, self.files[1]))
 
     def __exit__(self, *_: object) -> None:
         if self.resource is not None:
             self.resource.setrlimit(self.resource.RLIMIT_NOFILE, self.files)
-            hard = self.resource.getrlimit(self.resource.RLIMIT_CPU)[1]
-            self.resource.setrlimit(self.resource.RLIMIT_CPU, (hard, hard))
+            self._set_cpu(self.resource.RLIM_INFINITY)
+
+    def _set_cpu(self, soft: int) -> None:
+        endless = self.resource.RLIM_INFINITY
+        hard = self.resource.getrlimit(self.resource.RLIMIT_CPU)[1]
+        if hard != endless:
+            soft = hard if soft == endless else min(soft, hard)
+        self.resource.setrlimit(self.resource.RLIMIT_CPU, (soft, hard))
 
 
 def _work(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -3818,7 +3853,9 @@ def _work(job: Mapping[str, Any]) -> dict[str, Any]:
     try:
         reply = trial.reply()
     except QueryError as error:
-        reply = {"reason": error.reason, "note": error.text, "final": error.final}
+        reply = {"reason": error.reason, "note": cut(error.text, 1000), "final": error.final}
+    except ScoreError as error:  # a contract that this machine cannot keep, for want of a time zone
+        reply = {"reason": "reference_error", "note": str(error)}
     except MemoryError:
         reply = {"reason": "too_large", "note": trial.engine_note}
     finally:
@@ -3836,7 +3873,7 @@ class _Trial:
 
     def __init__(self, job: Mapping[str, Any]) -> None:
         self.job = job
-        self.contract = read_contract(job["contract"])
+        self.contract = Contract()
         self.guard = NoNewFiles()
         self.seconds = {"reference": 0.0, "candidate": 0.0}
         self.phase = "reference"
@@ -3848,6 +3885,7 @@ class _Trial:
 
     def reply(self) -> dict[str, Any]:
         job = self.job
+        self.contract = read_contract(job["contract"])
         self.engine = self._open()
         want = self._run("reference", job["reference"], job["reference_timeout"])
         if job["candidate"] is None:
@@ -3884,7 +3922,7 @@ class _Trial:
     def _announce(self, phase: str, limit: float) -> None:
         self.phase = phase
         self.guard.limit = limit
-        tell({"phase": phase, "limit": limit})
+        tell({"phase": phase, "limit": limit, "cpu": time.process_time()})
 
     def _run(self, phase: str, sql: str, limit: float) -> Result:
         assert self.engine is not None
@@ -3901,6 +3939,18 @@ class _Trial:
         terms = order_terms(self.job["reference"]) if self.contract.order == "auto" else None
         if terms is None:
             return None, ""
+        assert self.engine is not None
+        errors: tuple[type[BaseException], ...] = (QueryError, *self.engine.errors)
+        try:
+            runs = self._tied(want, terms) if self.job["ties"] else None
+        except errors:
+            runs = None
+        if runs is None:
+            return [1] * want.count, "rows that tie cannot be told, so their order is strict"
+        return runs, ""
+
+    def _tied(self, want: Result, terms: Sequence[str]) -> Optional[list[int]]:
+        """Runs of rows that tie on the sort terms, None where hidden terms cannot be read."""
         keys = [sort_expression(term) for term in terms]
         names = [name.lower() for name in want.columns]
         shown = [_shown_column(expression, names) for expression, _ in keys]
@@ -3909,25 +3959,26 @@ class _Trial:
         if hidden:
             extended = self._with_keys(want, hidden)
             if extended is None:
-                return [1] * want.count, "rows that tie cannot be told, so their order is strict"
+                return None
             rows = extended
         spare = itertools.count(want.width)
         places = [next(spare) if at is None else at for at in shown]
         folds = [_collated(collation) for _, collation in keys]
         key_rows = (tuple(f(row[i]) for f, i in zip(folds, places)) for row in rows.rows())
-        return tied_runs(key_rows, [Tolerance()] * len(keys)), ""
+        return tied_runs(key_rows, [Tolerance()] * len(keys))
 
     def _with_keys(self, want: Result, hidden: Sequence[str]) -> Optional[Result]:
-        """The reference with its hidden sort keys as columns, None where that cannot run."""
+        """The reference with its hidden sort keys as columns, None where that changes its rows."""
         sql = with_columns(self.job["reference"], hidden)
         if sql is None:
             return None
-        try:
-            rows = self._run("sort keys", sql, self.job["reference_timeout"])
-        except QueryError:
-            return None
-        same = Result.of(want.columns, [row[: want.width] for row in rows.rows()])
-        return rows if same.digest.sequence == want.digest.sequence else None
+        # Read up to three times: to keep, to see that the rows are the same, and for the keys.
+        self._announce("sort keys", 3 * self.job["reference_timeout"])
+        assert self.engine is not None
+        extended = self.engine.run(sql, self.job["reference_timeout"])
+        rows = project(extended.rows(), range(want.width), extended.width)
+        digest, _ = take(iter(rows), sys.maxsize)
+        return extended if digest.sequence == want.digest.sequence else None
 
     def _traps(self, want: Result, got: Result) -> list[str]:
         """The traps whose query gives the candidate's result under the contract."""
@@ -4029,6 +4080,7 @@ class _Spawned:
             )
         except (OSError, ValueError) as error:
             raise ScoreError(f"no worker process could be started: {error}") from None
+        self.pid = self.process.pid
         self.jobs: Any = self.process.stdin
         self.replies: Any = self.process.stdout
 
@@ -4145,17 +4197,18 @@ class Worker:
         """The reply to a job. `waiting` is called now and then. A lost worker gives a reply too."""
         self.started.wait()
         self._send(json.dumps(job).encode() + b"\n")
-        phase, limit, begun = "reference", REFERENCE_TIMEOUT, time.monotonic()
+        phase, limit, cpu, begun = "reference", REFERENCE_TIMEOUT, 0.0, time.monotonic()
         while True:
             message = self._next(begun + limit + GRACE, waiting)
             if message is None:
-                return self._lost(phase, limit, killed=True)
+                return self._lost(phase, limit, cpu, killed=True)
             if not message:
-                return self._lost(phase, limit, killed=False)
+                return self._lost(phase, limit, cpu, killed=False)
             if "sqlite" in message:
                 self.sqlite_version = message["sqlite"]
             elif "limit" in message:
-                phase, limit, begun = message["phase"], message["limit"], time.monotonic()
+                phase, limit, cpu = message["phase"], message["limit"], message["cpu"]
+                begun = time.monotonic()
             else:
                 return message
 
@@ -4178,20 +4231,22 @@ class Worker:
                 return {}
             return message if isinstance(message, dict) else {}
 
-    def _lost(self, phase: str, limit: float, killed: bool) -> dict[str, Any]:
-        """The reply in place of one that never came, from a worker that ended or was killed."""
-        before = _children_cpu()
+    def _lost(self, phase: str, limit: float, cpu: float, killed: bool) -> dict[str, Any]:
+        """The reply in place of one that never came, from a worker that ended or was killed.
+
+        `cpu` is the processor time that it had used when the phase began, in seconds.
+        """
+        used = _cpu_of(self.child.pid) - cpu
         code = self.kill()
-        used = _children_cpu() - before
         out_of_time = killed or code == -24  # SIGXCPU
         reply = {"phase": phase, "seconds": {"reference": 0.0, "candidate": 0.0}, "spent": True}
+        if not out_of_time:
+            return {**reply, "reason": "crash", "note": _death(code), "final": True}
         if phase == "compare":
-            reply["reason"] = "too_large" if out_of_time else "crash"
-            reply["note"] = "comparing the results took too long" if out_of_time else _death(code)
-        else:
-            reply["reason"] = "timeout" if out_of_time else "crash"
-            reply["note"] = over_limit(limit) if out_of_time else _death(code)
-        return {**reply, "final": out_of_time and used >= 0.9 * limit}
+            note = "comparing the results took too long"
+            return {**reply, "reason": "too_large", "note": note, "final": True}
+        reply["final"] = code == -24 or used >= 0.9 * limit
+        return {**reply, "reason": "timeout", "note": over_limit(limit)}
 
     def kill(self) -> int:
         """Ends the process at once and waits for its end; returns its exit code."""
@@ -4219,22 +4274,19 @@ class Worker:
         self.child.replies.close()
 
 
-def _death(code: Optional[int]) -> str:
-    return (
-        f"its worker died (signal {-code})"
-        if code is not None and code < 0
-        else f"its worker died (exit code {code})"
-    )
+def _death(code: int) -> str:
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"its worker died ({how})"
 
 
-def _children_cpu() -> float:
-    """Processor seconds of all children that have ended, 0 where the system does not say."""
+def _cpu_of(pid: int) -> float:
+    """Processor seconds that a process has used, 0 where the system does not say."""
     try:
-        import resource
-    except ImportError:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError):
         return 0.0
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 # ---- 12. scoring ---------------------------------------------------------------------------------
@@ -4288,6 +4340,9 @@ class Scorer:
     ) -> dict[str, Any]:
         job = self._job(question, sql)
         reply = self._put(job, question, waiting)
+        if reply["phase"] == "sort keys" and reply.get("spent"):
+            job = {**job, "ties": False}  # reading the sort keys took the worker down
+            reply = self._put(job, question, waiting)
         if reply["phase"] == "trap" and reply.get("spent"):
             # A trap query took the worker down; the candidate's own verdict stands without it.
             reply = self._put({**job, "traps": []}, question, waiting)
@@ -4312,6 +4367,7 @@ class Scorer:
             "reference": question.sql,
             "candidate": sql,
             "traps": [(trap.name, trap.sql) for trap in question.traps],
+            "ties": True,  # rows that tie on the reference's sort keys may swap
             "timeout": self.settings.timeout,
             "reference_timeout": self.settings.reference_timeout,
             "max_rows": self.settings.max_rows,
@@ -4322,7 +4378,7 @@ def outcome_of(question: Question, answer: Answer, reply: Mapping[str, Any]) -> 
     """The outcome that a worker's reply, or the answers file itself, stands for."""
     reason = reply["reason"]
     note = visible(reply.get("note", ""))
-    if reply.get("phase") in ("reference", "sort keys") and reason != "reference_error":
+    if reply.get("phase") == "reference" and reason != "reference_error":
         reason, note = "reference_error", f"the reference: {reason}: {note}"
     comparison = _unpack(reply["comparison"]) if "comparison" in reply else None
     traps = tuple(reply.get("traps", ()))
@@ -4330,7 +4386,7 @@ def outcome_of(question: Question, answer: Answer, reply: Mapping[str, Any]) -> 
     return Outcome(
         question,
         reason,
-        _detail(question, reason, note, comparison, traps),
+        _detail(question, reason, note, comparison, traps, answer.line),
         answer.sql,
         answer.line,
         traps,
@@ -4346,12 +4402,13 @@ def _detail(
     note: str,
     comparison: Optional[Comparison],
     traps: Sequence[str],
+    line: int,
 ) -> tuple[str, ...]:
     """One or two lines on why it is not a plain PASS."""
     if not reason:
         return ()
     if reason == "no_sql":
-        return ("no_sql: nothing stands below its marker",)
+        return (f"no_sql: {'nothing stands below its marker' if line else 'it has no marker'}",)
     if reason == "vacuous":
         return ("vacuous: the reference has no value to return, so agreeing with it shows little",)
     if comparison is None:
@@ -4430,13 +4487,20 @@ def percent(passed: int, total: int) -> str:
 def render_text(run: Run, style: Style, wrote: Sequence[str] = ()) -> str:
     """The report for a person; its last line is the score."""
     lines = [f"scoring {visible(run.answers_name)} against {visible(run.db_name)}", ""]
-    lines += [f"warning: {visible(warning)}" for warning in run.warnings]
+    lines += [f"warning: {warning}" for warning in shown_warnings(run)]
     lines += [""] if run.warnings else []
     for outcome in run.outcomes:
         lines += _outcome_lines(outcome, style)
     lines += ["", *_summary(run), *_interval(run), run.signature, _record_reminder(run)]
     lines += [f"wrote {visible(path)}" for path in wrote]
     return "\n".join([*lines, score_line(run)]) + "\n"
+
+
+def shown_warnings(run: Run) -> list[str]:
+    """The first warnings as they are shown, and how many more there are."""
+    shown = [visible(warning) for warning in run.warnings[:20]]
+    more = len(run.warnings) - len(shown)
+    return shown + ([f"and {more:,} more of this kind"] if more else [])
 
 
 def _outcome_lines(outcome: Outcome, style: Style) -> list[str]:
@@ -4699,6 +4763,8 @@ def read_answers_file(path: str) -> bytes:
     import stat
 
     if path == "-":
+        if sys.stdin is None:
+            raise ScoreError("standard input is closed; give an answers file")
         if sys.stdin.isatty():
             say("reading answers from the terminal, end with Ctrl-D\n", sys.stderr)
         data = sys.stdin.buffer.read(ANSWERS_LIMIT + 1)
@@ -4734,7 +4800,10 @@ def check_writable(path: str) -> None:
     if not path or os.path.isdir(path) or not os.path.isdir(folder):
         what = "lies in no folder that exists" if path and not os.path.isdir(path) else "is no file"
         raise ScoreError(f"{path}: cannot be written: it {what}")
-    if not os.access(folder, os.W_OK) or (os.path.exists(path) and not os.access(path, os.W_OK)):
+    plain = not os.path.exists(path) or os.path.isfile(path)  # else /dev/stdout and its like
+    if (plain and not os.access(folder, os.W_OK)) or (
+        os.path.exists(path) and not os.access(path, os.W_OK)
+    ):
         raise ScoreError(f"{path}: cannot be written: permission denied")
 
 
@@ -4789,6 +4858,30 @@ def build_default_database(path: str) -> None:
         raise ScoreError(
             f"{path}: could not be built: {(made.stderr.strip() or 'no reason given')}"
         )
+
+
+class Later:
+    """A text that a thread works out while the worker runs SQL. An error comes out of value()."""
+
+    def __init__(self, work: Callable[[], str]) -> None:
+        import threading
+
+        self.work, self.text = work, ""
+        self.error: Optional[OSError] = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.text = self.work()
+        except OSError as error:
+            self.error = error
+
+    def value(self) -> str:
+        self.thread.join()
+        if self.error is not None:
+            raise ScoreError(f"the database cannot be read: {_cause(self.error)}")
+        return self.text
 
 
 def file_blocks(path: str) -> Iterator[bytes]:
@@ -5127,14 +5220,14 @@ def score_answers(args: argparse.Namespace) -> int:
     progress = Progress(args.quiet)
     with open_scorer(args) as scorer:
         answers = read_answers(data, QUESTIONS)
-        digest = database_digest(file_blocks(scorer.database.source))
+        digest = Later(lambda: database_digest(file_blocks(scorer.database.source)))
         pairs = [(question, answers.by_id[question.id]) for question in questions]
         try:
             outcomes = scorer.score(pairs, progress.waiting)
         finally:
             progress.done()
         sqlite_version = scorer.sqlite_version or own_sqlite_version()
-        facts = signature_facts(questions, digest, scorer.settings, sqlite_version)
+        facts = signature_facts(questions, digest.value(), scorer.settings, sqlite_version)
     run = Run(
         tuple(outcomes),
         "standard input" if args.answers == "-" else args.answers,
@@ -5177,7 +5270,6 @@ def report(run: Run, args: argparse.Namespace) -> int:
         write_file(args.csv, render_csv(run))
         wrote.append(args.csv)
     if args.quiet:
-        say("".join(f"warning: {visible(warning)}\n" for warning in run.warnings), sys.stderr)
         say(score_line(run) + "\n", out)
     else:
         style = Style(wants_colour(out, args.color, os.environ), terminal_width(out), args.verbose)
@@ -5189,7 +5281,7 @@ def report(run: Run, args: argparse.Namespace) -> int:
         raise ScoreError(f"{run.db_name}: no reference runs on it ({why}), so nothing was scored")
     if args.fail_under is not None and run.passed * 100 < args.fail_under * run.total:
         share = f"{run.passed}/{run.total} ({percent(run.passed, run.total)})"
-        say(f"FAIL: {share} is under --fail-under {float(args.fail_under):g}\n", sys.stderr)
+        say(f"FAIL: {share} is under --fail-under {float(args.fail_under):.10g}\n", sys.stderr)
         return 1
     return 0
 
@@ -5218,6 +5310,18 @@ def run_command(args: argparse.Namespace) -> int:
     )
 
 
+def end_as_if_interrupted() -> None:
+    """Makes a request to end leave nothing behind, like Ctrl-C."""
+    import signal
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), interrupt)
+
+
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the command and returns its exit code."""
     escape_what_a_console_lacks()
@@ -5232,4 +5336,5 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 
 if __name__ == "__main__":
+    end_as_if_interrupted()
     sys.exit(main())

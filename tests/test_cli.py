@@ -523,7 +523,8 @@ class Report(Scratch):
     def test_reference_error(self):
         """A database without the tables: the reference and the candidate fail alike."""
         ended = call("--answers", "right.sql", "--db", "bare.db")
-        self.assertScored(ended)
+        self.assertEqual(ended.code, 2)  # nothing was scored, and a script must not think so
+        self.assertIn("bare.db: no reference runs on it", ended.err)
         self.assertEqual(verdicts(ended.out), dict.fromkeys(IDS, "ERROR"))
         for lines in details(ended.out).values():
             self.assertTrue(lines[0].startswith(" " * 10 + "reference_error: "), lines)

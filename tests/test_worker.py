@@ -74,6 +74,10 @@ class NarrowedTables(WithData):
         ("other case", "SELECT COUNT(*) FROM SECRET"),
         ("schema", "SELECT COUNT(*) FROM sqlite_master"),
         ("schema by its other name", "SELECT COUNT(*) FROM sqlite_schema"),
+        ("a leading semicolon", ";SELECT COUNT(*) FROM shown NATURAL JOIN secret"),
+        ("a CTE that borrows a name", "WITH shown AS (SELECT n FROM secret) SELECT COUNT(*) FROM shown"),
+        ("the same behind a semicolon", ";WITH shown AS (SELECT n FROM secret) SELECT 3 FROM shown"),
+        ("a CTE in a view's name", "WITH mine AS (SELECT n FROM secret) SELECT COUNT(*) FROM mine"),
         ("schema by natural join", "SELECT COUNT(*) FROM shown NATURAL JOIN sqlite_master"),
     )
     ALLOWED = (
@@ -92,6 +96,11 @@ class NarrowedTables(WithData):
                 self.assertEqual(outcome.reason, "forbidden", outcome.detail)
                 free = self.grade("SELECT COUNT(*) FROM shown", sql)
                 self.assertIn(free.verdict, ("PASS", "FAIL"))  # it is the narrowing that refuses
+
+    def test_a_query_that_cannot_be_planned(self):
+        """What is wrong with it is said; it is not let through."""
+        outcome = self.grade("SELECT 1", "SELECT nothing FROM shown", tables=("shown",))
+        self.assertEqual(outcome.reason, "sql_error", outcome.detail)
 
     def test_allowed(self):
         for name, sql in self.ALLOWED:
@@ -170,6 +179,40 @@ class Limits(WithData):
         self.assertEqual(outcome.reason, "")
 
 
+class Sorting(WithData):
+    """Rows that tie on the reference's own sort keys may swap, shown or hidden."""
+
+    ROWS = (
+        ("hidden key", "SELECT n FROM shown ORDER BY tenant", "SELECT n FROM shown ORDER BY tenant, n DESC", ""),
+        ("hidden key broken", "SELECT n FROM shown ORDER BY tenant", "SELECT n FROM shown ORDER BY n", "order"),
+        ("by number", "SELECT tenant, n FROM shown ORDER BY 1", "SELECT tenant, n FROM shown ORDER BY 1, 2 DESC", ""),
+        ("by alias", "SELECT tenant AS t, n FROM shown ORDER BY t", "SELECT tenant, n FROM shown ORDER BY 1, 2 DESC", ""),
+        (
+            "aggregate",
+            "SELECT tenant FROM shown GROUP BY tenant ORDER BY SUM(n) DESC",
+            "SELECT tenant FROM shown GROUP BY tenant ORDER BY tenant",
+            "",
+        ),
+        ("distinct is strict", "SELECT DISTINCT n FROM shown ORDER BY n", "SELECT n FROM shown ORDER BY n DESC", "order"),
+        ("comment", "SELECT n -- all\nFROM shown ORDER BY tenant -- ties", "SELECT n FROM shown ORDER BY 1 = 2", "order"),
+    )
+
+    def test_ties(self):
+        for name, reference, candidate, reason in self.ROWS:
+            with self.subTest(name):
+                self.assertEqual(self.grade(reference, reference).reason, "")
+                outcome = self.grade(reference, candidate)
+                self.assertEqual(outcome.reason, reason, outcome.detail)
+
+    def test_keys_that_cannot_be_read_in_time(self):
+        """Reading hidden keys is no reason to call a reference broken: sequence is then strict."""
+        slow = f"(SELECT COUNT(*) FROM ({ENDLESS.replace('MAX(x)', 'x')} LIMIT 300000)) > 0"
+        reference = f"SELECT n FROM shown WHERE {slow} ORDER BY ({slow}), tenant"
+        settings = scorer.Settings(reference_timeout=0.35)
+        outcome = self.grade(reference, "SELECT n FROM shown ORDER BY tenant, n DESC", settings)
+        self.assertIn(outcome.reason, ("order", "", "reference_error"), outcome.detail)
+
+
 class SecondTries(WithData):
     """A candidate whose wall time ran out first is tried once more, alone, after all others."""
 
@@ -234,6 +277,19 @@ class Children(WithData):
         desk = scorer.Scorer(scorer.Database(uri, self.path), scorer.STANDARD)
         return desk._job(question("SELECT SUM(n) FROM shown"), sql)
 
+    @unittest.skipUnless(sys.platform == "linux", "stops a process and reads its processor time")
+    def test_a_stopped_worker_is_asked_again(self):
+        """Time that passed while the machine did something else is not the candidate's."""
+        worker = scorer.Worker(scorer.MEMORY_LIMIT)
+        job = {**self.job(ENDLESS), "timeout": 0.5}
+        for _ in range(3):
+            self.assertEqual(worker.ask(job, lambda: None)["reason"], "timeout")
+        stop = threading.Timer(0.1, os.kill, (worker.child.pid, signal.SIGSTOP))
+        stop.start()
+        reply = worker.ask(job, lambda: None)
+        stop.join()
+        self.assertEqual((reply["reason"], reply["final"]), ("timeout", False))
+
     def test_both_kinds(self):
         for fork in (False, True):
             worker = scorer.Worker(scorer.MEMORY_LIMIT, fork)
@@ -272,7 +328,7 @@ class Children(WithData):
     def test_a_killed_worker_costs_its_own_question(self):
         worker = scorer.Worker(scorer.MEMORY_LIMIT)
         worker.ask(self.job("SELECT 60"), lambda: None)
-        os.kill(worker.child.process.pid, signal.SIGKILL)
+        os.kill(worker.child.pid, signal.SIGKILL)
         reply = worker.ask(self.job("SELECT 60"), lambda: None)
         self.assertEqual(reply["reason"], "crash")
         self.assertIn("signal 9", reply["note"])
@@ -285,7 +341,7 @@ class Children(WithData):
             sys.path.insert(0, sys.argv[1])
             import score_nl2sql as scorer
             worker = scorer.Worker(scorer.MEMORY_LIMIT)
-            print(worker.child.process.pid, flush=True)
+            print(worker.child.pid, flush=True)
             question = scorer.Question("Q01", "?", "", "SELECT 1")
             database = scorer.Database(scorer.file_uri(sys.argv[2]) + "?mode=ro", "")
             desk = scorer.Scorer(database, scorer.STANDARD)
