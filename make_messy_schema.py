@@ -42,6 +42,10 @@ from bisect import bisect_right
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
+if sys.version_info < (3, 9):  # noqa: UP036 - said in words, not by what fails first
+    sys.stderr.write("make_messy_schema.py: Python 3.9 or newer is needed, this is an older one\n")
+    raise SystemExit(2)
+
 if TYPE_CHECKING:  # both cost start-up time that building does not need
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
@@ -745,6 +749,11 @@ def check_target(path: str, target: str, force: bool) -> None:
     if os.path.exists(target) and not force:
         raise SchemaError(f"{path} exists already: add --force to replace it, "
                           "or choose another --out")
+    if os.path.isfile(target) and os.path.getsize(target):
+        with open(target, "rb") as file:
+            if file.read(16) != b"SQLite format 3\0":
+                raise SchemaError(f"{path} is no database, so --force does not replace it: "
+                                  "choose another --out")
     for leftover in (target + "-journal", target + "-wal"):
         # SQLite would play these pages of the old database into the new one and ruin it.
         if os.path.exists(leftover) and os.path.getsize(leftover):
@@ -762,9 +771,9 @@ def build(path: str | os.PathLike[str] = DEFAULT_PATH, *, seed: int = DEFAULT_SE
     if not path or "\0" in path:
         raise SchemaError("--out needs the name of a file")
     target = os.path.realpath(path)
-    check_target(path, target, force)
     draft = f"{target}.{os.getpid()}-{time.time_ns():x}.tmp"
     try:
+        check_target(path, target, force)
         rows, digest = _write(draft, seed, scale)
         os.replace(draft, target)
     except (OSError, sqlite3.Error) as error:
@@ -843,7 +852,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain("interrupted, nothing written")
         return 130
-    print(report)
+    try:
+        print(report, flush=True)
+    except BrokenPipeError:  # the reader went away; the database is made all the same
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

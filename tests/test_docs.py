@@ -67,6 +67,19 @@ class Readme(unittest.TestCase):
                     self.assertEqual(code, 0, printed)
                     self.assertEqual(settled(shown), settled(printed))
 
+    def test_python_block(self):
+        """The example says in a comment what it prints first."""
+        code = re.search(r"```python\n(.*?)```", read_readme(), re.S)[1]
+        with tempfile.TemporaryDirectory() as folder:
+            fresh_copy(folder)
+            run("python make_messy_schema.py", folder)
+            with open(os.path.join(folder, "example.py"), "w", encoding="utf-8") as file:
+                file.write(code)
+            printed, status = run("python example.py", folder)
+            self.assertEqual(status, 0, printed)
+            self.assertEqual(printed.splitlines()[0], re.search(r"# (FAIL .*)", code)[1])
+            self.assertIn("missing", printed)
+
     def test_every_option_exists(self):
         help_text = scorer.build_parser().format_help()
         for option in set(re.findall(r"`[^`\n]*?(--[a-z][a-z-]+)", read_readme())):

@@ -31,6 +31,7 @@ DIGESTS = {
     (7, 0.5): "cd95b11edd03a65c604fbe370ac5953168ff71e7465d8691df246def713af16c",
     (7, 1.5): "27837b321efcc6f313c4c70fa07e9de8375eafe6a090e9c8a4f30387a3f2d42a",
 }
+OLD = b"SQLite format 3\0precious"  # what a file that --force may replace begins with
 SEEDS = (schema.DEFAULT_SEED, *range(50))
 
 COLUMNS = {
@@ -423,6 +424,9 @@ class TestBuild(unittest.TestCase):
         self.out.write_bytes(b"precious")
         self.refuse("exists already: add --force", self.out)
         self.assertEqual(self.out.read_bytes(), b"precious")
+        self.refuse("is no database, so --force does not replace it", self.out, force=True)
+        self.assertEqual(self.out.read_bytes(), b"precious")
+        self.out.write_bytes(b"SQLite format 3\0")
         schema.build(self.out, scale=0.5, force=True)
         self.assertEqual(self.out.read_bytes()[:6], b"SQLite")
         self.assertEqual(self.names(), ["made.db"])
@@ -454,7 +458,7 @@ class TestBuild(unittest.TestCase):
 
     def test_nothing_stays_behind(self) -> None:
         """Whatever goes wrong, and wherever: the folder is as it was."""
-        self.out.write_bytes(b"precious")
+        self.out.write_bytes(OLD)
         broken = {
             "a full disk": ("content_digest", sqlite3.OperationalError("database or disk is full")),
             "a file in use": ("os.replace", PermissionError(13, "in use")),
@@ -463,7 +467,7 @@ class TestBuild(unittest.TestCase):
             with self.subTest(what), mock.patch(f"make_messy_schema.{name}", side_effect=error):
                 self.refuse("cannot write .*made.db: ", self.out, force=True)
                 self.assertEqual(self.names(), ["made.db"])
-        self.assertEqual(self.out.read_bytes(), b"precious")
+        self.assertEqual(self.out.read_bytes(), OLD)
 
     def test_interrupted_halfway(self) -> None:
         def lines(block: schema.Block, cents: int) -> None:
@@ -504,7 +508,7 @@ class TestCommandLine(unittest.TestCase):
         self.assertEqual(lines[-1], f"content digest: {DIGESTS[7, 0.5]}")
 
     def test_user_errors(self) -> None:
-        Path(self.out).write_bytes(b"precious")
+        Path(self.out).write_bytes(OLD)
         cases = (
             ((), "exists already"), (("--scale", "x"), "--scale"),
             (("--scale", "nan", "--force"), "--scale"), (("--scale", "0", "--force"), "--scale"),
@@ -517,7 +521,7 @@ class TestCommandLine(unittest.TestCase):
                 code, out, err = self.call("--out", self.out, *args)
                 self.assertEqual((code, out), (2, ""))
                 self.assertRegex(err, rf"\Amake_messy_schema.py: [^\n]*{word}[^\n]*\n\Z")
-                self.assertEqual(Path(self.out).read_bytes(), b"precious")
+                self.assertEqual(Path(self.out).read_bytes(), OLD)
 
     def test_interrupt(self) -> None:
         with mock.patch.object(schema, "fill", side_effect=KeyboardInterrupt):

@@ -116,6 +116,12 @@ class Shape(unittest.TestCase):
                         self.assertIsNotNone(argument.annotation, argument.arg)
         self.assertLessEqual(sorted(lengths)[len(lengths) // 2], 12)
 
+    def test_an_old_python_can_read_far_enough_to_refuse(self):
+        for name in PROGRAMS:
+            with self.subTest(name):
+                ast.parse(source(name), feature_version=(3, 8))
+                self.assertIn("Python 3.9 or newer is needed", source(name))
+
     def test_no_broad_except(self):
         for name, tree in self.trees.items():
             for node in ast.walk(tree):
