@@ -3819,12 +3819,10 @@ class _Trial:
             raise self.engine.error(error) from None
         if note and comparison.reason == "order":
             comparison = comparison._replace(note=f"{comparison.note}; {note}")
-        traps = (
-            []
-            if comparison.matched or comparison.reason == "reference_error"
-            else self._traps(want, got)
-        )
-        return {"reason": comparison.reason, "comparison": _pack(comparison), "traps": traps}
+        reply = {"reason": comparison.reason, "comparison": _pack(comparison)}
+        if comparison.matched or comparison.reason == "reference_error":
+            return reply
+        return {**reply, **self._traps(want, got, limit)}
 
     def _open(self) -> SqliteEngine:
         import sqlite3
@@ -3897,21 +3895,30 @@ class _Trial:
         digest, _ = take(iter(rows), sys.maxsize)
         return extended if digest.sequence == want.digest.sequence else None
 
-    def _traps(self, want: Result, got: Result) -> list[str]:
-        """The traps whose query gives the candidate's result under the contract."""
+    def _traps(self, want: Result, got: Result, limit: float) -> dict[str, Any]:
+        """The traps whose query gives the candidate's result under the contract.
+
+        `limit` in seconds is what they may take, each and together; some may go untried.
+        """
         assert self.engine is not None
-        found = []
+        errors: tuple[type[BaseException], ...] = (QueryError, *self.engine.errors)
         rules = self.contract if self.contract.top else self.contract._replace(order="ignore")
+        found: list[str] = []
+        untried = 0
+        end = time.monotonic() + limit
         for name, sql in self.job["traps"]:
+            if time.monotonic() > end:
+                untried += 1
+                continue
             try:
-                trap = self._run("trap", sql, self.job["reference_timeout"])
+                trap = self._run("trap", sql, limit)
                 if trap.width == want.width:
                     trap.columns = want.columns  # the contract speaks of the reference's names
                 if matches(trap, got, restricted(rules, trap.columns)):
                     found.append(name)
-            except QueryError:
-                continue  # a trap query that does not run catches nobody
-        return found
+            except errors:
+                untried += 1
+        return {"traps": found, "untried": untried}
 
 
 def _shown_column(expression: str, names: Sequence[str]) -> Optional[int]:
@@ -4263,6 +4270,7 @@ class Scorer:
         if reply["phase"] == "trap" and reply.get("spent"):
             # A trap query took the worker down; the candidate's own verdict stands without it.
             reply = self._put({**job, "traps": []}, question, waiting)
+            reply["untried"] = len(question.traps)
         return reply
 
     def _put(
@@ -4303,7 +4311,7 @@ def outcome_of(question: Question, answer: Answer, reply: Mapping[str, Any]) -> 
     return Outcome(
         question,
         reason,
-        _detail(question, reason, note, comparison, traps, answer.line),
+        _detail(question, reason, note, comparison, (traps, reply.get("untried", 0)), answer.line),
         answer.sql,
         answer.line,
         traps,
@@ -4318,10 +4326,10 @@ def _detail(
     reason: str,
     note: str,
     comparison: Optional[Comparison],
-    traps: Sequence[str],
+    trapped: tuple[Sequence[str], int],
     line: int,
 ) -> tuple[str, ...]:
-    """One or two lines on why it is not a plain PASS."""
+    """One or two lines on why it is not a plain PASS. `trapped`: traps named, and traps untried."""
     if not reason:
         return ()
     if reason == "no_sql":
@@ -4330,12 +4338,13 @@ def _detail(
         return ("vacuous: the reference has no value to return, so agreeing with it shows little",)
     if comparison is None:
         return (f"{reason}: {cut(note, 300)}",)
-    lines = [f"{reason}: {describe(comparison)}"]
-    if traps:
-        why = {trap.name: trap.why for trap in question.traps}
-        listed = "; ".join(f"{name} ({why[name]})" for name in traps)
-        lines.append(f"{reason}: trap{'s' if len(traps) > 1 else ''}: {listed}")
-    return tuple(lines)
+    first = f"{reason}: {describe(comparison)}"
+    names, untried = trapped
+    why = {trap.name: trap.why for trap in question.traps}
+    parts = [f"{name} ({why[name]})" for name in names]
+    parts += [f"{untried} that could not be tried"] if untried else []
+    word = "trap" if len(names) == 1 else "traps"
+    return (first, f"{reason}: {word}: {'; '.join(parts)}") if parts else (first,)
 
 
 # ---- 13. evidence --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ the runs that need a process start together, two at a time, and each test looks 
 
 import contextlib
 import csv
+import functools
 import hashlib
 import io
 import os
@@ -1460,7 +1461,9 @@ class Processes(Scratch):
     @classmethod
     def interrupt(cls):
         argv = ("--answers", cls.folder / "endless.sql", "--db", cls.db, "--timeout", "500")
-        with start(*argv, cwd=cls.folder, start_new_session=True) as process:
+        # A shell starts what it runs in the background deaf to interrupts; this one must hear.
+        hear = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        with start(*argv, cwd=cls.folder, start_new_session=True, preexec_fn=hear) as process:
             cls.wait_for_a_child(process.pid)
             os.killpg(process.pid, signal.SIGINT)
             try:

@@ -372,6 +372,45 @@ def alive(pid):
         return False
 
 
+def listening():
+    """What a shell starts in the background is deaf to interrupts; what is tested must hear."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@unittest.skipUnless(os.name == "posix", "needs POSIX signals")
+class AskedToEnd(unittest.TestCase):
+    def test_the_private_copy_goes_too(self):
+        """A WAL database in use is read from a copy, which no way of ending leaves behind."""
+        with tempfile.TemporaryDirectory() as folder:
+            path, answers, private = (os.path.join(folder, n) for n in ("w.db", "a.sql", "tmp"))
+            os.mkdir(private)
+            with open(answers, "w", encoding="utf-8") as file:
+                file.write(f"-- Q01: x\n{ENDLESS}\n")
+            writer = sqlite3.connect(path)
+            writer.executescript("PRAGMA journal_mode = WAL; CREATE TABLE customers_v2 (is_deleted)")
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                with self.subTest(number.name):
+                    child = subprocess.Popen(
+                        [sys.executable, os.path.join(ROOT, "score_nl2sql.py")]
+                        + ["--answers", answers, "--db", path, "--only", "Q01"],
+                        env={**os.environ, "TMPDIR": private},
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        preexec_fn=listening,
+                    )
+                    end = time.monotonic() + 10
+                    while not os.listdir(private) and time.monotonic() < end:
+                        time.sleep(0.02)
+                    self.assertTrue(os.listdir(private))
+                    time.sleep(0.3)
+                    child.send_signal(number)
+                    wanted = 130 if number == signal.SIGINT else -number
+                    self.assertEqual(child.wait(10), wanted)
+                    self.assertEqual(os.listdir(private), [])
+            writer.close()
+
+
 class Traps(WithData):
     def test_names_and_columns(self):
         """A trap is named by what it returns; the contract speaks of the reference's column names."""
@@ -395,9 +434,20 @@ class Traps(WithData):
 
     def test_a_trap_that_kills_the_worker(self):
         traps = (scorer.Trap("bomb", "takes the worker down", ONE_CALL),)
-        settings = scorer.Settings(reference_timeout=0.5)
+        settings = scorer.Settings(timeout=0.5)
         outcome = self.grade("SELECT 1", "SELECT 2", settings, traps=traps)
         self.assertEqual((outcome.reason, outcome.traps), ("rows", ()))
+        self.assertIn("1 that could not be tried", outcome.detail[1])
+
+    def test_traps_together_have_a_limit(self):
+        """On a large database a trap query may be slow; the verdict does not wait for all of them."""
+        traps = tuple(scorer.Trap(f"slow {i}", "never ends", ENDLESS) for i in range(5))
+        settings = scorer.Settings(timeout=0.3)
+        begun = time.monotonic()
+        outcome = self.grade("SELECT 1", "SELECT 2", settings, traps=traps)
+        self.assertEqual((outcome.reason, outcome.traps), ("rows", ()))
+        self.assertIn("5 that could not be tried", outcome.detail[1])
+        self.assertLess(time.monotonic() - begun, 5)
 
 
 if __name__ == "__main__":
