@@ -1788,8 +1788,8 @@ KIND_ROWS = 20_000  # a larger result shows its columns' kinds in its first rows
 BUCKETS = 1 << 16
 GATHER_CELLS = 4_000_000  # cells of the rows that may be gathered for a second look
 PAIR_STEPS = 400_000  # candidate pairs that a tolerance search looks at
-REFINEMENTS = 200  # of a column search
-SEARCH_CELLS = 20_000_000
+REFINEMENTS = 3000  # of a column search
+SEARCH_CELLS = 8_000_000  # cells that a column search looks at
 SUBSETS = 500  # column subsets tried where `extra = allow`
 PERMUTED = 6  # columns up to which every order is tried where colours cannot tell them apart
 
@@ -2604,11 +2604,10 @@ class _Buckets:
             floats = {i for i, found in enumerate(kinds) if float in found} - self.loose
             if floats:
                 return floats
-            for i in self.loose:
-                columns[i] = [
-                    int(c) if type(c) is float and c.is_integer() else c for c in columns[i]
-                ]
-            hashes = _hashes(zip(*columns) if self.loose else chunk)
+            changed = self.loose | {i for i, found in enumerate(kinds) if bool in found}
+            for i in changed:
+                columns[i] = list(map(_whole, columns[i]))
+            hashes = _hashes(zip(*columns) if changed else chunk)
             for i in self.loose:
                 columns[i] = [0 if is_number(c) else c for c in columns[i]]
             keys = [h % BUCKETS for h in (_hashes(zip(*columns)) if self.loose else hashes)]
@@ -2636,6 +2635,12 @@ class _Buckets:
             for rows, ids in zip((left, right), self.ids)
         ]
         return picked[0], picked[1], complete
+
+
+def _whole(cell: Cell) -> Cell:
+    """A number that is whole as an integer, whatever its type, anything else as it is."""
+    whole = isinstance(cell, bool) or (isinstance(cell, float) and cell.is_integer())
+    return int(cell) if whole else cell
 
 
 def _hashes(rows: Iterable[Row]) -> list[int]:
@@ -3108,7 +3113,8 @@ def column_permutations(
     if not left or len(left) != len(right):
         return
     numbering = _Numbering([*left, *right], tolerances)
-    search = _ColumnSearch(numbering.rows(left), numbering.rows(right), list(zip(*right)))
+    typed = [tuple((type(cell), cell) for cell in column) for column in zip(*right)]
+    search = _ColumnSearch(numbering.rows(left), numbering.rows(right), typed)
     yield from search.run(search.start())
 
 
@@ -3119,9 +3125,10 @@ class _Numbering:
         loosest = [t for t in tolerances if t != Tolerance()]
         rules = [Tolerance(), *loosest]
         numbers = sorted({cell for row in rows for cell in row if is_number(cell)})
+        floats = {cell for cell in itertools.chain(*rows) if isinstance(cell, float)}
         self.ids: dict[Any, int] = {}
         for before, cell in zip([None, *numbers], numbers):
-            whole = isinstance(cell, int) and isinstance(before, int) and not loosest
+            whole = not loosest and cell not in floats and before not in floats
             near = (
                 before is not None
                 and not whole
@@ -3143,11 +3150,9 @@ class _Numbering:
 class _ColumnSearch:
     """Colour refinement over the rows and columns of two tables of numbers."""
 
-    def __init__(
-        self, left: list[list[int]], right: list[list[int]], found: list[tuple[Cell, ...]]
-    ) -> None:
+    def __init__(self, left: list[list[int]], right: list[list[int]], found: Sequence[Any]) -> None:
         self.tables = left, right
-        self.found = found  # the right columns as they are: numbers that may agree stay apart
+        self.found = found  # the right columns as they are: cells that may agree stay apart
         self.columns = [list(zip(*table)) for table in self.tables]
         self.refinements = 0
         self.cells = 0
