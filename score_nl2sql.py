@@ -312,23 +312,22 @@ LIVE = "customers_v2 c ON c.customer_id = o.customer_id AND c.is_deleted = 0"
 
 
 def _revenue(where: str) -> str:
-    return f"SELECT ROUND(SUM(total_amount), 6) AS revenue FROM orders WHERE {where}"
+    return f"SELECT ROUND(SUM(total_amount), 6) AS revenue\nFROM orders\nWHERE {where}"
 
 
 def _buyers(join: str, where: str) -> str:
-    return (
-        f"SELECT COUNT(DISTINCT c.customer_id) AS customers FROM orders o JOIN {join} WHERE {where}"
-    )
+    counted = "COUNT(DISTINCT c.customer_id) AS customers"
+    return f"SELECT {counted}\nFROM orders o JOIN {join}\nWHERE {where}"
 
 
 def _average(where: str) -> str:
-    return f"SELECT ROUND(AVG(total_amount), 6) AS average_order_value FROM orders WHERE {where}"
+    return f"SELECT ROUND(AVG(total_amount), 6) AS average_order_value\nFROM orders\nWHERE {where}"
 
 
 def _by_tier(join: str, where: str) -> str:
     return (
-        f"SELECT c.plan_tier, ROUND(SUM(o.total_amount), 6) AS revenue FROM orders o JOIN {join} "
-        f"WHERE {where} GROUP BY c.plan_tier"
+        f"SELECT c.plan_tier, ROUND(SUM(o.total_amount), 6) AS revenue\nFROM orders o JOIN {join}"
+        f"\nWHERE {where}\nGROUP BY c.plan_tier"
     )
 
 
@@ -336,27 +335,27 @@ def _best_channel(
     join: str, where: str, figure: str = "SUM(o.total_amount) / COUNT(DISTINCT c.customer_id)"
 ) -> str:
     return (
-        f"SELECT c.acquisition_channel, ROUND({figure}, 6) AS revenue_per_customer FROM orders o "
-        f"JOIN {join} "
-        f"WHERE {where} GROUP BY c.acquisition_channel ORDER BY {figure} DESC LIMIT 1"
+        f"SELECT c.acquisition_channel, ROUND({figure}, 6) AS revenue_per_customer"
+        f"\nFROM orders o JOIN {join}\nWHERE {where}"
+        f"\nGROUP BY c.acquisition_channel\nORDER BY {figure} DESC LIMIT 1"
     )
 
 
 def _items(figure: str, rest: str = "") -> str:
-    return f"SELECT ROUND({figure}, 6) AS total_value FROM order_items i{rest}"
+    return f"SELECT ROUND({figure}, 6) AS total_value\nFROM order_items i{rest}"
 
 
 def _open(where: str, source: str = "orders o") -> str:
-    return f"SELECT COUNT(*) AS open_orders FROM {source} WHERE {where}"
+    return f"SELECT COUNT(*) AS open_orders\nFROM {source}\nWHERE {where}"
 
 
 def _lifetime(where: str) -> str:
     total = "COALESCE(ROUND(SUM(total_amount), 6), 0)"
-    return f"SELECT {total} AS lifetime_revenue FROM orders WHERE {where}"
+    return f"SELECT {total} AS lifetime_revenue\nFROM orders\nWHERE {where}"
 
 
 def _signups(where: str, source: str = "customers_v2 c") -> str:
-    return f"SELECT COUNT(*) AS customers FROM {source} WHERE {where}"
+    return f"SELECT COUNT(*) AS customers\nFROM {source}\nWHERE {where}"
 
 
 ENTERPRISE = "c.plan_tier = 'enterprise' AND c.is_deleted = 0"

@@ -707,7 +707,8 @@ class Selecting(Scratch):
         self.assertEqual(verdicts(ended.out), verdicts(plain.out))
         self.assertEqual(last_line(ended.out), last_line(plain.out))
         self.assertIn(MIXED["Q06"], ended.out)
-        self.assertIn(SQL["Q06"], ended.out)
+        for line in SQL["Q06"].splitlines():
+            self.assertIn(f"{line}\n", ended.out)
         self.assertNotIn(MIXED["Q06"], plain.out)
 
     def test_verbose_sql_cannot_forge_a_line(self):
@@ -758,7 +759,8 @@ class Showing(Scratch):
             for question, block in zip(scorer.QUESTIONS, blocks):
                 with self.subTest(question.id):
                     self.assertIn(question.trap, block)
-                    self.assertIn(question.sql, block)
+                    for line in question.sql.splitlines():
+                        self.assertIn(f"     {line}\n", block)
                     for row in connection.execute(question.sql):
                         for cell in row:
                             self.assertIn(str(cell), block)
