@@ -4784,7 +4784,7 @@ def build_default_database(path: str) -> None:
         text=True,
         stdin=subprocess.DEVNULL,
     )
-    if made.returncode:
+    if made.returncode and not os.path.isfile(path):  # another run may have built it meanwhile
         raise ScoreError(
             f"{path}: could not be built: {(made.stderr.strip() or 'no reason given')}"
         )

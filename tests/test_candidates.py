@@ -65,5 +65,27 @@ class Candidates(unittest.TestCase):
         self.assertGreater(len(named), 60)
 
 
+GEOGRAPHY = os.path.join(os.path.dirname(ROOT), "shared", "data", "geography")
+
+
+@unittest.skipUnless(os.path.isdir(GEOGRAPHY), "the geography set is not here")
+class Geography(unittest.TestCase):
+    """A real set of 246 questions: its references as answers."""
+
+    def test_references_as_answers(self):
+        with open(os.path.join(GEOGRAPHY, "questions.json"), encoding="utf-8") as file:
+            records = json.load(file)
+        path = os.path.join(GEOGRAPHY, "geography.sqlite")
+        with scorer.readable(path) as database, scorer.Scorer(database, scorer.STANDARD) as desk:
+            pairs = [
+                (scorer.Question(f"Q{i}", r["question"], "", r["query"]), scorer.Answer(r["query"], 1))
+                for i, r in enumerate(records)
+            ]
+            reasons = [outcome.reason for outcome in desk.score(pairs, lambda _: None)]
+        self.assertEqual(len(reasons), 246)
+        self.assertEqual(sum(scorer.VERDICTS[reason] == "PASS" for reason in reasons), 244)
+        self.assertEqual(reasons.count("reference_error"), 2)
+
+
 if __name__ == "__main__":
     unittest.main()
