@@ -72,7 +72,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, Union
 
@@ -97,10 +97,13 @@ ANSWERS_LIMIT = 64 * MIB  # an answers file larger than this is a mistake, not a
 SQL_LIMIT = 4_000_000  # characters of one candidate
 CELL_LIMIT = 50_000_000  # bytes of one cell
 MEMORY_LIMIT = 768 * MIB  # for all workers together
+MEMORY_SHARE = 48 * MIB  # the least for one, however many there are
 MAX_ROWS = 5_000_000
 TIMEOUT = 30.0  # seconds for a candidate, or five times what the reference took if that is more
 REFERENCE_TIMEOUT = 300.0
 SLOW_FACTOR = 5
+QUESTIONS_A_JOB = 8  # as many make a further worker worth its start
+INFINITY = float("inf")
 REPLY_LIMIT = 8 * MIB  # bytes of one line from a worker
 
 RELATIVE = 1e-9  # how far two floats may lie apart: sums in another order differ in the last digits
@@ -142,7 +145,7 @@ VERDICTS = {
     "rows": FAIL, "duplicates": FAIL, "columns": FAIL, "order": FAIL, "type": FAIL,
     "sql_error": ERROR, "timeout": ERROR, "forbidden": ERROR, "multiple_statements": ERROR,
     "too_large": ERROR, "crash": ERROR, "ambiguous_sql": ERROR, "reference_error": ERROR,
-    "no_sql": SKIP, "vacuous": PASS, "": PASS,
+    "no_sql": SKIP, "coincidence": PASS, "vacuous": PASS, "": PASS,
 }  # fmt: skip
 
 
@@ -183,6 +186,7 @@ class Contract(NamedTuple):
     text: tuple[str, ...] = ()  # "nocase", "trim"
     time: tuple[str, ...] = ()
     date: Mapping[str, str] = {}  # column: zone, "" for the day as written
+    preset: str = ""  # the published evaluator whose rules these are
 
 
 class Trap(NamedTuple):
@@ -191,6 +195,14 @@ class Trap(NamedTuple):
     name: str
     why: str
     sql: str
+
+
+class Frozen(NamedTuple):
+    """Rows kept as the right answer, in place of a reference or beside it."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    file: str = ""  # where they are read from; CSV does not tell numbers from text
 
 
 class Question(NamedTuple):
@@ -203,6 +215,26 @@ class Question(NamedTuple):
     contract: Contract = Contract()
     traps: tuple[Trap, ...] = ()
     tables: tuple[str, ...] = ()  # the only ones that may be read, where given
+    db: str = ""  # the id of its database, in a set that has several
+    difficulty: str = ""
+    alternatives: tuple[str, ...] = ()  # further SQL that is accepted
+    frozen: tuple[Frozen, ...] = ()
+    params: Mapping[str, Cell] = {}  # bound as :NAME in every query of the question
+    wordings: Mapping[str, str] = {}  # the text in further languages
+    evidence: str = ""  # what is told to the tool beside the question
+    version: str = ""
+    reviewed: str = ""
+    place: str = ""  # where it stands in its file
+
+
+class QuestionSet(NamedTuple):
+    """Questions as a file holds them, the form they were read in, and what to be told about it."""
+
+    questions: tuple[Question, ...]
+    name: str = ""  # "" for the ten
+    form: str = ""
+    warnings: tuple[str, ...] = ()
+    sealed: bool = False  # its questions and references go into no file
 
 
 class Answer(NamedTuple):
@@ -219,6 +251,8 @@ class Answers(NamedTuple):
 
     by_id: Mapping[str, Answer]
     warnings: tuple[str, ...] = ()
+    form: str = "commented"
+    pairing: str = ""  # how answers were paired with questions, where that needs saying
 
 
 class Comparison(NamedTuple):
@@ -252,6 +286,7 @@ class Outcome(NamedTuple):
     comparison: Optional[Comparison] = None
     seconds: float = 0.0
     reference_seconds: float = 0.0
+    accepted: str = ""  # which of several references the candidate matches
 
     @property
     def verdict(self) -> str:
@@ -284,6 +319,10 @@ class Run(NamedTuple):
     total_questions: int  # of the whole set; more than len(outcomes) where only some were asked
     signature: str
     warnings: tuple[str, ...] = ()
+    answers_form: str = ""
+    set_name: str = ""  # "" for the ten questions
+    partial: bool = False  # interrupted: what was not scored is left out
+    suite: Optional[int] = None  # questions right on every test-suite database, where asked for
 
     @property
     def passed(self) -> int:
@@ -361,7 +400,49 @@ def _signups(where: str, source: str = "customers_v2 c") -> str:
 ENTERPRISE = "c.plan_tier = 'enterprise' AND c.is_deleted = 0"
 SIGNED_2025 = "c.signup_date >= '2025-01-01' AND c.signup_date < '2026-01-01'"
 
-QUESTIONS = (
+# The texts in Italian and Traditional Chinese, translated for this project.
+TRANSLATIONS = {
+    "Q01": {"it": "Quanti clienti attivi abbiamo?", "zh-Hant": "我們有多少位活躍客戶？"},
+    "Q02": {
+        "it": "Qual è stato il fatturato totale nel primo trimestre del 2025?",
+        "zh-Hant": "2025 年第一季的總營收是多少？",
+    },
+    "Q03": {
+        "it": "Quanti clienti hanno effettuato un ordine nel 2025?",
+        "zh-Hant": "2025 年有多少位客戶下過訂單？",
+    },
+    "Q04": {
+        "it": "Qual è il valore medio degli ordini completati?",
+        "zh-Hant": "已完成訂單的平均訂單金額是多少？",
+    },
+    "Q05": {
+        "it": "Qual è il fatturato totale per livello di piano?",
+        "zh-Hant": "各方案等級的總營收是多少？",
+    },
+    "Q06": {
+        "it": "Qual è il valore totale di tutte le righe d'ordine?",
+        "zh-Hant": "所有訂單明細的總金額是多少？",
+    },
+    "Q07": {
+        "it": "Quale canale di acquisizione ha il fatturato per cliente più alto?",
+        "zh-Hant": "哪個獲客管道的每客戶營收最高？",
+    },
+    "Q08": {
+        "it": "Quanti ordini non sono ancora stati chiusi?",
+        "zh-Hant": "有多少筆訂單尚未結案？",
+    },
+    "Q09": {
+        "it": "Qual è l'effettivo fatturato complessivo (lifetime revenue) del cliente 1, "
+        "in base ai suoi ordini?",
+        "zh-Hant": "依據訂單資料，客戶 1 的實際累計營收（lifetime revenue）是多少？",
+    },
+    "Q10": {
+        "it": "Quanti clienti enterprise si sono registrati nel 2025?",
+        "zh-Hant": "2025 年註冊的 enterprise 方案客戶有多少位？",
+    },
+}
+
+TEN = (
     Question(
         "Q01",
         "How many active customers do we have?",
@@ -1050,6 +1131,8 @@ QUESTIONS = (
     ),
 )
 
+QUESTIONS = tuple(question._replace(wordings=TRANSLATIONS[question.id]) for question in TEN)
+
 # ---- 5. SQL text ---------------------------------------------------------------------------------
 #
 # SQL is never rewritten: these functions look at it, and say where its parts begin and end.
@@ -1077,6 +1160,7 @@ TOKEN = re.compile(
 )
 CLOSERS = {"/*": "*/", "'": "'", '"': '"', "`": "`", "[": "]"}
 BLANK = ("space", "comment")
+QUERY_WORDS = ("SELECT", "WITH", "VALUES")
 
 
 def tokens(
@@ -1190,7 +1274,7 @@ def screen(
 
 def order_terms(sql: str) -> Optional[list[str]]:
     """The terms of the outermost ORDER BY, None where there is none."""
-    words = _outer_words(sql)
+    words = _outer_words(sql) if re.search("(?i)order", sql) else []
     at = [
         i for i, (word, _) in enumerate(words[:-1]) if word == "ORDER" and words[i + 1][0] == "BY"
     ]
@@ -1255,6 +1339,183 @@ def with_columns(sql: str, expressions: Sequence[str]) -> Optional[str]:
     return f"{sql[:at]}\n{extra}\n{without_tail(sql)[at:]}"
 
 
+# -- text from strangers, for people
+
+
+def visible(text: str) -> str:
+    """Text from a stranger on one line: control, format, separator and lone surrogates escaped."""
+    if text.isascii() and text.isprintable():
+        return text
+    import unicodedata
+
+    hidden = ("Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn")
+    return "".join(_escape(c) if unicodedata.category(c) in hidden else c for c in text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"  # a byte that is not UTF-8
+    short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
+    return short or (
+        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+    )
+
+
+def cut(text: str, room: int = SHOWN_TEXT) -> str:
+    """Text up to a length, and how much was cut."""
+    return text if len(text) <= room else f"{text[: room - 12]}... (+{len(text) - room + 12})"
+
+
+# -- hardness
+
+AGGREGATES = ("MAX", "MIN", "COUNT", "SUM", "AVG")
+CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT")
+OPERATORS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "(", "AND")
+COMPOUNDS = ("UNION", "INTERSECT", "EXCEPT")
+JOINS = ("JOIN", ",", "NATURAL", "LEFT", "RIGHT", "FULL", "INNER", "OUTER", "CROSS")
+
+
+class Conditions(NamedTuple):
+    """What hardness counts in the conditions of a WHERE, a HAVING or the ONs of a FROM."""
+
+    ors: int = 0
+    connectors: int = 0
+    likes: int = 0
+    negated: int = 0
+    subqueries: int = 0
+
+
+def hardness(sql: str) -> str:
+    """easy, medium, hard or extra, by the rules that Spider publishes (Yu et al., 2018).
+
+    Counted on the outermost SELECT as Spider's evaluator counts, its slips included: a negated
+    condition counts as an aggregate, and so does each AND and OR in a HAVING. What Spider's parser
+    cannot read: conditions in parentheses count like others, a common table expression as nested.
+    """
+    clauses, nested = _clauses(_upper_words(sql))
+    items = _split(clauses["SELECT"], ",")
+    where, having = _conditions(clauses["WHERE"]), _conditions(clauses["HAVING"])
+    joined = _conditions(_join_conditions(clauses["FROM"]))
+    every = (where, having, joined)
+    part1 = sum(bool(clauses[name]) for name in ("WHERE", "GROUP", "ORDER", "LIMIT"))
+    part1 += _tables(clauses["FROM"]) + sum(c.ors + c.likes for c in every)
+    part2 = nested + sum(c.subqueries for c in every)
+    aggregates = sum(_aggregates(item[:2]) for item in items) + _aggregates(clauses["ORDER"])
+    aggregates += where.negated + having.negated + having.connectors
+    others = [aggregates > 1, len(items) > 1, where.connectors > 0]
+    others.append(len(_split(clauses["GROUP"], ",")) > 1)
+    return _hardness_class(part1, part2, sum(others))
+
+
+def _hardness_class(part1: int, part2: int, others: int) -> str:
+    if part2 == 0:
+        if part1 <= 1 and others == 0:
+            return "easy"
+        if (others <= 2 and part1 <= 1) or (part1 <= 2 and others < 2):
+            return "medium"
+        if (others > 2 and part1 <= 2) or (part1 == 3 and others <= 2):
+            return "hard"
+    return "hard" if part1 <= 1 and others == 0 and part2 <= 1 else "extra"
+
+
+def _upper_words(sql: str) -> list[str]:
+    """The tokens in capitals, blanks left out, quoted ones as their opening quote alone."""
+    pieces = ((token.kind, sql[token.start : token.end]) for token in tokens(sql))
+    return [
+        piece[0] if piece[0] in "'\"`[" or kind == "string" else piece.upper()
+        for kind, piece in pieces
+        if kind not in BLANK
+    ]
+
+
+def _clauses(words: Sequence[str]) -> tuple[dict[str, list[str]], int]:
+    """The words of each clause of the outermost SELECT, and how many queries stand beside it."""
+    clauses: dict[str, list[str]] = {name: [] for name in CLAUSES}
+    begun, depth, nested = -1, 0, 0
+    for i, word in enumerate(words):
+        depth += (word == "(") - (word == ")")
+        if depth == 0 and begun < 0:
+            nested += word == "AS"  # of WITH name AS (...)
+        if depth == 0 and begun >= 0 and word in COMPOUNDS:
+            return clauses, nested + 1
+        opens = word in CLAUSES and CLAUSES.index(word) > begun and depth == 0
+        opens = opens and (word not in ("GROUP", "ORDER") or words[i + 1 : i + 2] == ["BY"])
+        if opens and (begun >= 0 or word == "SELECT"):
+            begun = CLAUSES.index(word)
+        elif begun >= 0 and word not in ("BY", "DISTINCT", "ALL"):
+            clauses[CLAUSES[begun]].append(word)
+    return clauses, nested
+
+
+def _split(words: Sequence[str], at: str) -> list[list[str]]:
+    """The words between the separators that stand outside all parentheses."""
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for word in words:
+        depth += (word == "(") - (word == ")")
+        if word == at and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts if words else []
+
+
+def _aggregates(words: Sequence[str]) -> int:
+    """Calls of an aggregate outside all parentheses."""
+    found = depth = 0
+    for word, after in zip(words, [*words[1:], ""]):
+        found += depth == 0 and word in AGGREGATES and after == "("
+        depth += (word == "(") - (word == ")")
+    return found
+
+
+def _tables(words: Sequence[str]) -> int:
+    """Tables beyond the first in a FROM."""
+    return sum(len(_split(part, "JOIN")) for part in _split(words, ",")) - 1 if words else 0
+
+
+def _join_conditions(words: Sequence[str]) -> list[str]:
+    """The conditions of all ONs, as if AND stood between them."""
+    found: list[str] = []
+    for part in _split(words, "ON")[1:]:
+        depth, end = 0, len(part)
+        for i, word in enumerate(part):
+            depth += (word == "(") - (word == ")")
+            if depth == 0 and word in JOINS:
+                end = i
+                break
+        found += (["AND"] if found else []) + part[:end]
+    return found
+
+
+def _conditions(words: Sequence[str]) -> Conditions:
+    """Counts conditions, those in parentheses too; not what stands in subqueries and calls."""
+    ors = connectors = likes = negated = subqueries = 0
+    closed: list[bool] = []  # per open parenthesis or CASE: whether it holds something else
+    before, begun, between = "", False, False
+    for word, after in zip(words, [*words[1:], ""]):
+        inside = any(closed)
+        if word in ("(", "CASE"):
+            query = after in QUERY_WORDS
+            subqueries += query and begun and not inside
+            closed.append(query or word == "CASE" or (begun and before not in OPERATORS))
+            begun = begun or word == "CASE"
+        elif word in (")", "END"):
+            closed = closed[:-1]
+        elif not inside and word in ("AND", "OR") and not (between and word == "AND"):
+            ors += word == "OR"
+            connectors += 1
+            begun = between = False
+        elif not inside:
+            between = word == "BETWEEN" or (between and word != "AND")
+            likes += word == "LIKE" and begun
+            negated += word == "NOT" and before != "IS" and after != "NULL"
+            begun = begun or word != "NOT"
+        before = word
+    return Conditions(ors, connectors, likes, negated, subqueries)
+
+
 # ---- 6. question sets and answers ----------------------------------------------------------------
 #
 # An answers file is a text with a marker line per question and the SQL below it. It is written by
@@ -1267,14 +1528,13 @@ def with_columns(sql: str, expressions: Sequence[str]) -> Optional[str]:
 #   in a block with one Markdown fence the answer is what stands in the fence.
 
 # Besides dashes, what Markdown puts before a heading, a list item, a quotation or bold text.
-MARKER = re.compile(
-    r"[\s\u200b\u2060\ufeff]{0,40}[-‐‑‒–—―−#*>]{0,40}[^\S\r\n]{0,40}[*_]{0,3}(q\d+)"
-    r"[^\S\r\n]{0,40}[*_]{0,3}[:：](?!:)[*_]{0,3}(.*)",
-    re.I | re.S,
+MARKER_HEAD = re.compile(
+    r"[\s\u200b\u2060\ufeff]{0,40}([-‐‑‒–—―−#*>]{0,40})[^\S\r\n]{0,40}[*_]{0,3}(?=[^\s:：])"
 )
+COLON = re.compile("[:：](?!:)")
+ID_LENGTH = 100
 FENCE = re.compile(r"`{3,}|~{3,}")
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
-QUERY_WORDS = ("SELECT", "WITH", "VALUES")
 
 
 class Marker(NamedTuple):
@@ -1324,11 +1584,10 @@ def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
         return data.decode("latin-1"), (f"line {line}: not UTF-8; the file was read as Latin-1",)
 
 
-def read_answers(data: bytes, questions: Sequence[Question]) -> Answers:
+def _read_commented(text: str, questions: Sequence[Question]) -> Answers:
     """The answers in a commented file. Nothing is dropped without a warning."""
-    text, warnings = decode(data)
-    blocks, more = split_blocks(text, questions)
-    warnings += more
+    blocks, doubts = split_blocks(text, questions)
+    warnings = list(doubts)
     found: dict[str, Answer] = {}
     marker_lines: dict[str, int] = {}
     lines = line_spans(text)
@@ -1343,9 +1602,10 @@ def read_answers(data: bytes, questions: Sequence[Question]) -> Answers:
         else:
             found[name], marker_lines[name] = _answer(block, text, lines), line
     if not found:
-        warnings += ("no marker found: an answer stands below a line such as '-- Q01: ...'",)
-    empty = Answer("", 0, "no_sql")
-    return Answers({q.id: found.get(q.id, empty) for q in questions}, warnings)
+        first = questions[0].id if questions else "Q01"
+        warnings.append(f"no marker found: an answer stands below a line such as '-- {first}: ...'")
+    empty = Answer("", 0, "no_sql", "it has no marker")
+    return Answers({q.id: found.get(q.id, empty) for q in questions}, tuple(warnings))
 
 
 def line_spans(text: str) -> list[tuple[int, int]]:
@@ -1360,19 +1620,14 @@ def split_blocks(
     """The blocks of an answers file, in their order, and warnings about lines left inside SQL."""
     lines = line_spans(text)
     starts = [start for start, _ in lines]
-    known = {int(q.id[1:]): q for q in questions if re.fullmatch(r"Q\d{1,9}", q.id)}
-    markers: dict[int, Marker] = {}
-    for i in _lines_with(r"[qQ]\d", text, starts):
-        marker = _marker(text[slice(*lines[i])], known)
-        if marker is not None:
-            markers[i] = marker
+    markers, warnings = _markers(text, lines, questions)
     strong = [i for i, marker in markers.items() if marker.strong]
     edges = sorted({0, *strong, len(lines)})
     fences = _lines_with("```|~~~", text, starts)
     reader = _BlockReader(text, lines, markers, sorted({*markers, *fences}))
     for first, stop in zip(edges, edges[1:]):
         reader.read_segment(first, stop)
-    return tuple(reader.blocks), tuple(reader.warnings)
+    return tuple(reader.blocks), (*warnings, *reader.warnings)
 
 
 def _lines_with(pattern: str, text: str, starts: Sequence[int]) -> list[int]:
@@ -1381,17 +1636,127 @@ def _lines_with(pattern: str, text: str, starts: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def _marker(line: str, known: Mapping[int, Question]) -> Optional[Marker]:
-    found = MARKER.match(line)
-    if found is None:
+class _Ids:
+    """The ids of a set as markers write them: any capitals, Q1 for Q01, Q17 for 17."""
+
+    def __init__(self, questions: Sequence[Question]) -> None:
+        self.exact = {q.id for q in questions}
+        self.alike = {_marker_id(q.id): q.id for q in reversed(questions)}
+        for q in questions:
+            if q.id.isdigit():
+                self.alike.setdefault(_marker_id(f"q{q.id}"), q.id)
+        self.bare = any(q.id.isdigit() for q in questions)
+        self.numbered = any(re.fullmatch(r"[qQ][0-9]+", q.id) for q in questions)
+        # What the ids look like that hold letters: a marker for geo-13 is known by geo-12.
+        self.shapes = {_shape(q.id) for q in questions if not q.id.isdigit()} - {""}
+        self.wordings = {
+            q.id: tuple(map(_plain, (q.text, *q.wordings.values()))) for q in questions
+        }
+
+    def named(self, written: str) -> Optional[str]:
+        return written if written in self.exact else self.alike.get(_marker_id(written))
+
+    def looks_meant(self, written: str) -> bool:
+        """Whether something that is no id of the set looks like one."""
+        if re.fullmatch(r"[qQ][0-9]+", written):
+            return self.numbered
+        return _shape(written) in self.shapes
+
+
+def _marker_id(written: str) -> str:
+    numbered = re.fullmatch(r"[qQ]0*([0-9]+)", written)
+    return f"q{numbered.group(1)}" if numbered else written.casefold()
+
+
+def _shape(id: str) -> str:
+    """An id with all its numbers made one, "" where it has none."""
+    shape = re.sub("[0-9]+", "0", id.casefold())
+    return shape if "0" in shape else ""
+
+
+def _markers(
+    text: str, lines: Sequence[tuple[int, int]], questions: Sequence[Question]
+) -> tuple[dict[int, Marker], list[str]]:
+    """The lines of a marker's shape, and warnings about those that are not taken for one.
+
+    Where a set's ids are plain numbers or words, a comment such as "-- 2: then join" looks like
+    one; it is none where that question has a marker that repeats its text.
+    """
+    starts = [start for start, _ in lines]
+    ids = _Ids(questions)
+    found: dict[int, Marker] = {}
+    for i in _lines_with("[:：]", text, starts):
+        marker = _marker(text[slice(*lines[i])], ids)
+        if marker is not None:
+            found[i] = marker
+    certain = {marker.id for marker in found.values() if marker.strong}
+    warnings = [] if not ids.bare else _strange_numbers(text, lines, found, ids)
+    for i, marker in list(found.items()):
+        if not marker.strong and marker.id in certain and not _is_numbered(marker):
+            del found[i]
+            warnings.append(
+                f"line {i + 1}: is read as a comment, for {cut(marker.written)} has a marker with"
+                " its question's text"
+            )
+    return found, warnings
+
+
+def _strange_numbers(
+    text: str, lines: Sequence[tuple[int, int]], found: Mapping[int, Marker], ids: _Ids
+) -> list[str]:
+    """Warnings about "-- 18:" where the ids are numbers and 18 is none: it may be a comment."""
+    starts = [start for start, _ in lines]
+    warnings = []
+    for match in re.finditer(r"(?m)^--+[ \t]*(\d{1,18})[ \t]*[:：]", text):
+        i = bisect_right(starts, match.start()) - 1
+        if i not in found and ids.named(match.group(1)) is None:
+            what = f"{match.group(1)} is no question's id, so it is read as a comment"
+            warnings.append(f"line {i + 1}: looks like a marker, but {what}")
+    return warnings
+
+
+def _is_numbered(marker: Marker) -> bool:
+    return marker.id is not None and re.fullmatch(r"[qQ][0-9]+", marker.id) is not None
+
+
+def _marker(line: str, ids: _Ids) -> Optional[Marker]:
+    """The marker that a line is, None where it is none.
+
+    Beside the ids that are Q and a number, only a comment's two dashes or the question's own text
+    make one: "1: first" and "### Q1: first" are how a chat counts, and it counts from 1.
+    """
+    head = MARKER_HEAD.match(line)
+    if head is None:
         return None
-    number = found.group(1)[1:]
-    question = known.get(int(number)) if len(number) < 10 else None
-    rest = found.group(2).strip()
-    strong = question is not None and _plain(rest).startswith(_plain(question.text))
-    if strong and question is not None:
-        rest = "".join(rest.split(None, len(question.text.split()))[len(question.text.split()) :])
-    return Marker(question.id if question else None, found.group(1), strong, rest)
+    number = re.compile(r"[qQ][0-9]+").match(line, head.end())
+    end = (number or head).end() + ID_LENGTH + 50
+    for colon in COLON.finditer(line, head.end(), end):
+        written = line[head.end() : colon.start()].rstrip()
+        if ids.named(written) is None:
+            written = written.rstrip("*_").rstrip()
+        id = ids.named(written)
+        if id is None and not ids.looks_meant(written):
+            continue
+        rest = re.sub(r"^[*_]{0,3}", "", line[colon.end() :]).strip()
+        length = _repeats(rest, ids.wordings[id]) if id is not None else 0
+        numbered = re.fullmatch(r"[qQ][0-9]+", written if id is None else id) is not None
+        if not numbered and not length and not re.fullmatch("--+", head.group(1)):
+            return None
+        rest = "".join(rest.split(None, length)[length:]) if length else rest
+        return Marker(id, written, length > 0, rest)
+    return None
+
+
+def _repeats(rest: str, texts: Iterable[str]) -> int:
+    """The words of the question's text, in any language, that a marker repeats; 0 where none."""
+    plain = _plain(rest)
+    return max((len(text.split()) for text in texts if _begins(plain, text)), default=0)
+
+
+def _begins(plain: str, text: str) -> bool:
+    """Whether a text begins with another one, which does not end inside a word."""
+    after = plain[len(text) : len(text) + 1]
+    return bool(text) and plain.startswith(text) and not (text[-1].isalnum() and after.isalnum())
 
 
 def _plain(text: str) -> str:
@@ -1532,8 +1897,17 @@ def _answer(block: Block, text: str, lines: Sequence[tuple[int, int]]) -> Answer
     line = chosen[0].first + 1 if chosen else block.line + 1
     if block.marker is not None and _begins_beside(block.marker, sql):
         sql, line = f"{block.marker.rest}\n{sql}", block.line + 1
+    return screened(sql, line, "nothing stands below its marker")
+
+
+def screened(sql: str, line: int, nothing: str) -> Answer:
+    """The answer that some SQL makes; `nothing` says what it means that there is none."""
     reason, detail = screen(sql, line)
-    return Answer("" if reason == "no_sql" else sql, line, reason, detail)
+    return (
+        Answer("", line, reason, nothing)
+        if reason == "no_sql"
+        else Answer(sql, line, reason, detail)
+    )
 
 
 CTE_HEAD = r"(?is)WITH\s+(RECURSIVE\s+)?\S+\s*(\([^()]*\)\s*)?AS\b"
@@ -1576,14 +1950,21 @@ def nearest(written: str, names: tuple[str, ...], least: float = 0.3) -> str:
 
 def find_question(written: str, questions: Sequence[Question]) -> Question:
     """The question with an id as people write it: Q01, Q1, q1, 1. Raises ScoreError."""
-    text = written.strip().upper()
-    number = re.fullmatch(r"Q?0*([0-9]{1,9})", text)
-    for question in questions:
-        if question.id.upper() == text or (number and question.id == f"Q{int(number.group(1)):02}"):
-            return question
-    near = nearest(text, tuple(question.id for question in questions))
+    text = written.strip()
+    by_id = {question.id: question for question in questions}
+    if text in by_id:
+        return by_id[text]
+    alike = [question for question in questions if _loose_id(question.id) == _loose_id(text)]
+    if len(alike) == 1:
+        return alike[0]
+    near = nearest(text, tuple(by_id)) or nearest(text.upper(), tuple(by_id))
     hint = f"; did you mean {near}?" if near else ""
-    raise ScoreError(f"no question has the id {written.strip()!r}{hint}")
+    raise ScoreError(f"no question has the id {text!r}{hint}")
+
+
+def _loose_id(written: str) -> str:
+    numbered = re.fullmatch(r"[qQ]?0*([0-9]{1,18})", written)
+    return numbered.group(1) if numbered else written.casefold()
 
 
 TEMPLATE_HEAD = """\
@@ -1599,30 +1980,950 @@ TEMPLATE_HEAD = """\
 
 def answers_template(questions: Sequence[Question]) -> str:
     """An answers file to paste SQL into: a marker per question and what to watch for."""
-    blocks = [f"-- {q.id}: {q.text}\n--   watch for: {q.trap}\n\n\n" for q in questions]
-    return TEMPLATE_HEAD + "\n" + "\n".join(blocks)
+    return TEMPLATE_HEAD + "\n" + "\n".join(map(_template_block, questions))
+
+
+def _template_block(question: Question) -> str:
+    lines = [f"-- {question.id}: {' '.join(question.text.split())}"]
+    for name, text in (("evidence", question.evidence), ("watch for", question.trap)):
+        lines += [f"--   {name}: {' '.join(text.split())}"] if text else []
+    return "\n".join(lines) + "\n\n\n"
+
+
+# -- answers in other forms
+
+ANSWER_FORMS = {
+    "commented": "commented",
+    "spider": "one SQL per line, paired by line",
+    "bird": "JSON by key",
+    "jsonl": "JSON records",
+    "chat": "fenced blocks, paired in their order",
+}
+BIRD_MARK = "\t----- bird -----\t"
+LINE_END = re.compile(r"\r\n|\n|\r")
+ID_KEYS = ("id", "question_id")
+SQL_KEYS = ("query", "SQL", "sql")
+
+
+def read_answers(data: bytes, questions: Sequence[Question], form: str = "auto") -> Answers:
+    """One tool's answers; `form` is one of ANSWER_FORMS, or "auto" for what the text looks like.
+
+    Raises ScoreError where they cannot be paired with the questions without guessing.
+    """
+    text, warnings = decode(data)
+    form = form_of_answers(text, questions) if form == "auto" else form
+    if form not in ANSWER_READERS:
+        raise ScoreError(f"no form {form!r}; there are {', '.join(ANSWER_FORMS)}")
+    with on_one_line(""):
+        answers = ANSWER_READERS[form](text, questions)
+    return answers._replace(form=form, warnings=warnings + answers.warnings)
+
+
+@contextmanager
+def on_one_line(prefix: str) -> Iterator[None]:
+    """Errors about a stranger's file, short and on one line."""
+    try:
+        yield
+    except ScoreError as error:
+        raise ScoreError(prefix + cut(visible(str(error)), 400)) from None
+
+
+def form_of_answers(text: str, questions: Sequence[Question]) -> str:
+    """The one of ANSWER_FORMS that a text looks like."""
+    rows = [line for line in LINE_END.split(text) if line.strip()]
+    json_form = _json_form(text, rows) if text.lstrip()[:1] in ("{", "[") else ""
+    if json_form and (_is_json(rows[0]) or _is_json(text)):
+        return json_form
+    markers, _ = _markers(text, line_spans(text), questions)
+    if any(marker.id is not None for marker in markers.values()):
+        return "commented"
+    if any(FENCE.match(line.lstrip()) for line in rows):
+        return "chat"
+    if json_form:
+        return json_form
+    # Half as many queries as questions are no paste below a lost marker.
+    queries = sum(first_word(line) in QUERY_WORDS for line in rows)
+    fits = len(questions) in (len(rows), len(_lines(text)))
+    return "spider" if queries and (fits or 2 * queries >= len(questions)) else "commented"
+
+
+def _json_form(text: str, rows: Sequence[str]) -> str:
+    """Whether a JSON text holds records or one object of SQL by key."""
+    if text.lstrip()[:1] == "[" or (len(rows) > 1 and _is_json(rows[0])):
+        return "jsonl"
+    return "jsonl" if _is_json(text) and _is_record(read_json(text)) else "bird"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        read_json(text)
+    except ScoreError:
+        return False
+    return True
+
+
+def _is_record(value: Any) -> bool:
+    """Whether a value is one prediction record: an object with an id and SQL."""
+    keys = value.keys() if isinstance(value, dict) else ()
+    return not {*ID_KEYS}.isdisjoint(keys) and not {*SQL_KEYS}.isdisjoint(keys)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text without their ends; nothing stands after the last line end."""
+    lines = LINE_END.split(text)
+    return lines if lines[-1] else lines[:-1]
+
+
+def _read_lines(text: str, questions: Sequence[Question]) -> Answers:
+    """Spider's predictions: a line is the SQL for the question at its place."""
+    lines = list(enumerate(_lines(text), 1))
+    filled = [(number, line) for number, line in lines if line.strip()]
+    if len(lines) != len(questions):
+        if len(filled) != len(questions):
+            blank = f", {len(filled)} of them not blank," if len(filled) != len(lines) else ""
+            raise ScoreError(
+                f"{_counted(len(lines), 'line')}{blank} for {_counted(len(questions), 'question')};"
+                " one SQL per line is meant, in the order of the questions"
+            )
+        lines = filled
+    tails = _database_tails([line for _, line in lines], {q.db for q in questions if q.db})
+    found = {}
+    for question, (number, line), tail in zip(questions, lines, tails):
+        sql = line[: -len(tail)] if tail else line
+        _check_database(f"line {number}", tail.strip(), question)
+        found[question.id] = screened(sql, number, "its line is blank")
+    return Answers(found)
+
+
+def _database_tails(lines: Sequence[str], known: set[str]) -> list[str]:
+    """What stands from the last tab on, where that is a database id, "" where it is SQL.
+
+    `known` are the ids of the set. Once a line names one of them, a single word behind a tab is one
+    on every line; so it is where all lines have such a word.
+    """
+    tails = [line[line.rindex("\t") :] if "\t" in line else "" for line in lines]
+    meant = [tail.strip() in known or _is_word(tail) for tail in tails]
+    every = all(one or not line.strip() for one, line in zip(meant, lines))
+    some = any(tail.strip() in known for tail in tails)
+    return [t if one and known and (every or some) else "" for t, one in zip(tails, meant)]
+
+
+def _is_word(tail: str) -> bool:
+    return re.fullmatch(r"\s*(?=\S*[^\W\d])[^\s'\"]+\s*", tail) is not None
+
+
+def _check_database(place: str, written: str, question: Question) -> None:
+    if written and question.db and written != question.db:
+        raise ScoreError(
+            f"{place}: is for the database {written}, but question {question.id} is about"
+            f" {question.db}; the answers are paired with the wrong questions"
+        )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _read_bird(text: str, questions: Sequence[Question]) -> Answers:
+    """BIRD's predictions: one JSON object, SQL by the question's id or by its position."""
+    record = read_json(text)
+    if not isinstance(record, JsonObject):
+        raise ScoreError(f"one JSON object of key and SQL is meant, not {kind_of(record)}")
+    if record.twice is not None:
+        raise ScoreError(f"the key {record.twice!r} stands twice; keep one")
+    by_id = {question.id: question for question in questions}
+    by_position = {str(i): question for i, question in enumerate(questions)}
+    strange = [key for key in record if key not in by_id]
+    if not strange:
+        paired, pairing = by_id, "paired by question id"
+    elif record.keys() == by_position.keys():
+        paired, pairing = by_position, "paired by position"
+    else:
+        raise ScoreError(
+            f"{_some(strange)} {'is' if len(strange) == 1 else 'are'} no question's id (the first"
+            f" is {questions[0].id!r}), and the keys are not just 0 to {len(questions) - 1} either"
+        )
+    found = {q.id: Answer("", 0, "no_sql", "it has no key") for q in questions}
+    for key, value in record.items():
+        found[paired[key].id] = _json_answer(f"key {key!r}", value, paired[key])
+    return Answers(found, pairing=pairing)
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(repr(cut(name)) for name in names[:3]) + more
+
+
+def _json_answer(place: str, value: Any, question: Question, line: int = 0) -> Answer:
+    """The answer that a JSON value is; 0 and null are BIRD's way to say that there is none."""
+    if value is None or (value == 0 and not isinstance(value, (bool, str))):
+        return Answer("", line, "no_sql", f"its SQL is {json.dumps(value)}")
+    if not isinstance(value, str):
+        raise ScoreError(f"{place}: SQL as a text is meant, not {kind_of(value)}")
+    sql, mark, database = value.rpartition(BIRD_MARK)
+    _check_database(place, database.strip() if mark else "", question)
+    return screened(sql if mark else value, line or 1, "its SQL is blank")
+
+
+def _read_records(text: str, questions: Sequence[Question]) -> Answers:
+    """Predictions as records of id and SQL."""
+    known = {q.id: q for q in questions}
+    found = {q.id: Answer("", 0, "no_sql", "it has no record") for q in questions}
+    places: dict[str, str] = {}
+    for place, record in json_records(text):
+        if not isinstance(record, dict):
+            raise ScoreError(f"{place}: an object with id and sql is meant, not {kind_of(record)}")
+        reader = _Record(record, place)
+        written = reader.id()
+        keys = [key for key in ("sql", "SQL", "query") if key in record]
+        if written is None or not keys:
+            reader.fail("sql" if written else "id", "is missing; a record is {'id': .., 'sql': ..}")
+        if any(record[key] != record[keys[0]] for key in keys):
+            reader.fail(" and ".join(keys), "hold different SQL; keep the tool's alone")
+        question = known.get(written) or _question_at(place, written, questions)
+        if question.id in places:
+            raise ScoreError(
+                f"the id {question.id!r} stands at {places[question.id]} and at {place}; keep one"
+            )
+        places[question.id] = place
+        line = int(place[5:]) if place.startswith("line ") else 0
+        found[question.id] = _json_answer(f"{place}: {keys[0]}", record[keys[0]], question, line)
+    return Answers(found)
+
+
+def _question_at(place: str, written: str, questions: Sequence[Question]) -> Question:
+    try:
+        return find_question(written, questions)
+    except ScoreError as error:
+        raise ScoreError(f"{place}: {error}") from None
+
+
+def _read_chat(text: str, questions: Sequence[Question]) -> Answers:
+    """A chat without markers: a fenced block per answer, in the order of the questions."""
+    blocks = _fenced_sql(text)
+    if len(blocks) != len(questions):
+        raise ScoreError(
+            f"{_counted(len(blocks), 'fenced block')} for {_counted(len(questions), 'question')};"
+            " one block per answer is meant, or a marker above each ('-- "
+            f"{questions[0].id}: ...')"
+        )
+    pairs = zip(questions, blocks)
+    return Answers({q.id: screened(sql, line, "its block is empty") for q, (sql, line) in pairs})
+
+
+def _fenced_sql(text: str) -> list[tuple[str, int]]:
+    """The fenced blocks of a text without markers, and the number of each one's first line."""
+    if "```" not in text and "~~~" not in text:
+        return []
+    blocks, _ = split_blocks(text, ())
+    lines = line_spans(text)
+    return [
+        (_text_of(piece, text, lines), piece.first + 1)
+        for block in blocks
+        for piece in block.pieces
+        if piece.fenced
+    ]
+
+
+ANSWER_READERS: dict[str, Callable[[str, Sequence[Question]], Answers]] = {
+    "commented": _read_commented,
+    "spider": _read_lines,
+    "bird": _read_bird,
+    "jsonl": _read_records,
+    "chat": _read_chat,
+}
+
+# -- JSON
+
+
+class JsonObject(dict[str, Any]):
+    """A JSON object that remembers a key that stood in it twice."""
+
+    twice: Optional[str] = None
+
+
+def _json_object(pairs: list[tuple[str, Any]]) -> JsonObject:
+    found = JsonObject(pairs)
+    if len(found) < len(pairs):
+        found.twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+    return found
+
+
+def _no_json(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON")
+
+
+def read_json(text: str) -> Any:
+    """A JSON value. Raises ScoreError that says where the text is broken."""
+    try:
+        return json.loads(text, object_pairs_hook=_json_object, parse_constant=_no_json)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise ScoreError(f"{where}: no JSON: {error.msg[:1].lower()}{error.msg[1:]}") from None
+    except RecursionError:
+        raise ScoreError("JSON nested so deep that it cannot be read") from None
+    except ValueError as error:
+        what = "a number of thousands of digits" if "digits" in str(error) else str(error)
+        raise ScoreError(f"no JSON: {what}") from None
+
+
+def unpacked(cell: Any) -> Cell:
+    """A cell as JSON carries it: blobs and infinities, which JSON lacks, in small objects."""
+    if isinstance(cell, dict):
+        return bytes.fromhex(cell["hex"]) if "hex" in cell else float(cell["real"])
+    return cell
+
+
+def packed(cell: Cell) -> Any:
+    """A cell as unpacked() reads it."""
+    if isinstance(cell, bytes):
+        return {"hex": cell.hex()}
+    if isinstance(cell, float) and cell in (INFINITY, -INFINITY):
+        return {"real": str(cell)}
+    return cell
+
+
+def kind_of(value: Any) -> str:
+    """What a JSON value is, in words."""
+    if isinstance(value, str):
+        return "a text"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "an object"
+    return "a number"
+
+
+def json_records(text: str) -> list[tuple[str, Any]]:
+    """The values of a JSON list, or of JSON Lines, and the place of each. Raises ScoreError."""
+    if text.lstrip()[:1] == "[":
+        return [(f"record {i}", record) for i, record in enumerate(read_json(text))]
+    lines = [(i, line) for i, line in enumerate(LINE_END.split(text), 1) if line.strip()]
+    if len(lines) > 1 and lines[0][1].strip() in ("{", "") and _is_json(text):
+        return [("record 0", read_json(text))]  # one object, written over several lines
+    found = []
+    for number, line in lines:
+        try:
+            found.append((f"line {number}", read_json(line)))
+        except ScoreError as error:
+            raise ScoreError(f"line {number}: {str(error).replace('line 1, ', '')}") from None
+    return found
+
+
+# -- question sets
+#
+# A set is a commented file as answers are, JSON or JSON Lines with this project's keys or those of
+# Spider and BIRD, or Spider's gold lines. All end up as records, which one reader turns into
+# questions, so that an error names place and field whatever the form.
+
+QUESTION_MARK = re.compile(
+    r"(?m)(?:^|(?<=\ufeff))--[ \t]?(?P<id>(?:[^\W\d]|[.-]){0,99}\d[\w.-]{0,99})(?![\w.-])"
+    r"(?P<kind>[ \t]+or(?=[ \t]*[:：])|[ \t]+trap\b)?(?P<name>[^:：\r\n]*)[:：](?!:)"
+    r"(?P<rest>[^\r\n]*)"
+)
+KEY_LINE = re.compile(r"--[ \t]{2,}([A-Za-z_]+(?:\.[^:\r\n]+)?)[ \t]*:([^\r\n]*)")
+# The keys of a record; those of a commented file may be written without what stands in brackets.
+RECORD_KEYS = (
+    "id", "question_id", "question", "query", "SQL", "sql", "db_id", "db", "difficulty", "trap",
+    "traps", "contract", "params", "version", "reviewed", "evidence", "tables", "rows", "columns",
+)  # fmt: skip
+PLAIN_KEYS = ("db", "db_id", "difficulty", "trap", "tables", "version", "reviewed", "evidence")
+GOLD_ERROR = "neither a question ('-- Q01: text') nor SQL, with a tab and a database id behind it"
+
+
+def read_questions(data: bytes, name: str = "") -> QuestionSet:
+    """The questions of a file, in whichever form. Raises ScoreError with file, place and field."""
+    text, warnings = decode(data)
+    with on_one_line(f"{name}: " if name else ""):
+        form, questions, more = _questions_in(text)
+        _check_ids(questions)
+    return QuestionSet(tuple(questions), name, form, warnings + tuple(more))
+
+
+def _questions_in(text: str) -> tuple[str, list[Question], list[str]]:
+    """The form, the questions and warnings."""
+    if not text.strip():
+        raise ScoreError("is empty; a question is '-- Q01: text' with its SQL below, or JSON")
+    if text.lstrip()[:1] in "[{":
+        records = json_records(text)
+        if not records:
+            raise ScoreError("holds no question")
+        readers = [_Record(record, place) for place, record in records]
+        questions = [reader.question(str(i)) for i, reader in enumerate(readers)]
+        form = "JSON" if text.lstrip()[:1] == "[" else "JSON Lines"
+        return form, questions, _unread_keys(readers)
+    if "\n" not in text:
+        text = text.replace("\r", "\n")
+    line_at = _LineNumbers(text)
+    marks, warnings = _question_marks(text, line_at)
+    if marks:
+        questions, more = _read_commented_set(text, marks, line_at)
+        return "commented SQL", questions, warnings + more
+    return "gold lines", _read_gold(text), []
+
+
+def _check_ids(questions: Sequence[Question]) -> None:
+    places: dict[str, str] = {}
+    for question in questions:
+        if question.id in places:
+            both = f"{places[question.id]} and at {question.place}"
+            raise ScoreError(
+                f"the id {question.id!r} stands at {both}; each question needs its own"
+            )
+        places[question.id] = question.place
+
+
+class _Record:
+    """One record of a set or of predictions, field by field; an error names place and field."""
+
+    def __init__(self, record: Any, place: str) -> None:
+        self.place = place
+        if not isinstance(record, dict):
+            raise ScoreError(f"{place}: an object is meant, not {kind_of(record)}")
+        self.record: Mapping[str, Any] = record
+        self.check_once("", record)
+        for field in ("question", "contract", "params", "traps", "rows"):
+            value = self.record.get(field)
+            for i, part in enumerate(value if isinstance(value, list) else [value]):
+                self.check_once(f"{field}[{i}]." if isinstance(value, list) else f"{field}.", part)
+
+    def fail(self, field: str, what: str) -> NoReturn:
+        raise ScoreError(f"{self.place}: {field}: {what}")
+
+    def check_once(self, field: str, value: Any) -> None:
+        twice = getattr(value, "twice", None)
+        if twice is not None:
+            self.fail(field + twice, "stands twice; keep one")
+
+    def question(self, position: str) -> Question:
+        """The question that the record is; `position` is its id where it has none."""
+        wordings = self.wordings()
+        frozen = self.frozen()
+        sql, *others = self.references(bool(frozen)) or [""]
+        return Question(
+            self.id() or position,
+            wordings.get("en") or next(iter(wordings.values()), ""),
+            self.text("trap"),
+            sql,
+            self.contract(),
+            self.traps(),
+            self.names("tables"),
+            self.text("db_id") or self.text("db"),
+            self.text("difficulty"),
+            tuple(others),
+            frozen,
+            self.params(),
+            {code: text for code, text in wordings.items() if code},
+            self.text("evidence"),
+            self.text("version"),
+            self.text("reviewed"),
+            self.place,
+        )
+
+    def text(self, field: str) -> str:
+        value = self.record.get(field)
+        if value is None:
+            return ""
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            self.fail(field, f"a text is meant, not {kind_of(value)}")
+        return str(value).strip()
+
+    def id(self) -> Optional[str]:
+        """The record's id, None where it has none."""
+        field = next((key for key in ID_KEYS if key in self.record), None)
+        if field is None:
+            return None
+        value = self.record[field]
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            self.fail(field, f"a text or a whole number is meant, not {kind_of(value)}")
+        if isinstance(value, int) and abs(value) >= 10**100:
+            self.fail(field, "a whole number of at most 100 digits is meant")
+        text = str(value).strip()
+        if not re.fullmatch(r"[^\s,:：]{1,100}", text) or not text.isprintable():
+            self.fail(field, "up to 100 letters and marks are meant, no space, comma or colon")
+        return text
+
+    def wordings(self) -> dict[str, str]:
+        """The question's text by language; "" stands for a text alone."""
+        value = self.record.get("question")
+        if value is None:
+            wrong = [key for key in self.record if key.lower() == "question"]
+            hint = f" (keys are case-sensitive: {wrong[0]!r} is not read)" if wrong else ""
+            self.fail("question", f"is missing{hint}")
+        texts = value if isinstance(value, dict) else {"": value}
+        for code, text in texts.items():
+            if not isinstance(text, str) or not text.strip():
+                field = f"question.{code}" if code else "question"
+                what = "is blank" if isinstance(text, str) else f"not {kind_of(text)}"
+                self.fail(field, f"a text is meant, {what}" if what[:3] == "not" else what)
+        if not texts:
+            self.fail("question", "holds no text in any language")
+        return {code: text.strip() for code, text in texts.items()}
+
+    def references(self, frozen: bool) -> list[str]:
+        """The accepted SQL: the reference, then its alternatives."""
+        found: dict[str, list[str]] = {}
+        for field in SQL_KEYS:
+            value = self.record.get(field)
+            if value is None or (field == "sql" and isinstance(value, dict)):
+                continue  # Spider's parse tree
+            found[field] = self.sqls(field, value, frozen)
+        if len({tuple(sqls) for sqls in found.values()}) > 1:
+            self.fail(" and ".join(found), "hold different SQL; keep one of them")
+        sqls = next(iter(found.values()), [])
+        if not sqls and not frozen:
+            self.fail("sql", "is missing; give a reference (sql, query or SQL) or rows")
+        return sqls
+
+    def sqls(self, field: str, value: Any, frozen: bool) -> list[str]:
+        texts = value if isinstance(value, list) else [value]
+        for text in texts:
+            if not isinstance(text, str):
+                self.fail(field, f"SQL as a text is meant, not {kind_of(text)}")
+            if not statements(text) and not (frozen and texts == [text]):
+                self.fail(field, "there is no SQL in it")
+        if not texts:
+            self.fail(field, "is an empty list")
+        return [text for text in texts if text.strip()]
+
+    def contract(self) -> Contract:
+        value = self.record.get("contract")
+        if value is None:
+            return Contract()
+        if not isinstance(value, dict):
+            self.fail("contract", f"an object of keys is meant, not {kind_of(value)}")
+        try:
+            return read_contract(value)
+        except ScoreError as error:
+            raise ScoreError(f"{self.place}: {error}") from None
+
+    def traps(self) -> tuple[Trap, ...]:
+        traps: list[Trap] = []
+        for i, value in enumerate(self.many("traps")):
+            if not isinstance(value, dict):
+                self.fail(
+                    f"traps[{i}]", f"an object of name, why and sql is meant, not {kind_of(value)}"
+                )
+            for key in ("name", "sql"):
+                if not isinstance(value.get(key), str) or not value[key].strip():
+                    self.fail(f"traps[{i}].{key}", "a text is meant, and it may not be blank")
+            if any(trap.name == value["name"].strip() for trap in traps):
+                self.fail(
+                    f"traps[{i}].name", f"{value['name']!r} is taken; each trap needs its own"
+                )
+            why = value.get("why") or ""
+            if not isinstance(why, str):
+                self.fail(f"traps[{i}].why", f"a text is meant, not {kind_of(why)}")
+            traps.append(
+                Trap(value["name"].strip(), why.strip() or "no reason given", value["sql"])
+            )
+        return tuple(traps)
+
+    def many(self, field: str) -> list[Any]:
+        value = self.record.get(field)
+        if value is not None and not isinstance(value, list):
+            self.fail(field, f"a list is meant, not {kind_of(value)}")
+        return value or []
+
+    def names(self, field: str) -> tuple[str, ...]:
+        """Names as a list or a comma-separated text."""
+        value = self.record.get(field)
+        if value is None:
+            return ()
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list) or not all(isinstance(p, str) and p.strip() for p in parts):
+            self.fail(field, "names are meant, as a list or with commas between them")
+        return tuple(part.strip() for part in parts)
+
+    def params(self) -> dict[str, Cell]:
+        value = self.record.get("params")
+        if value is not None and not isinstance(value, dict):
+            self.fail("params", f"an object of name and value is meant, not {kind_of(value)}")
+        for name, cell in (value or {}).items():
+            if not re.fullmatch(r"(?a)[A-Za-z_]\w*", name):
+                self.fail(f"params.{name}", "a name of letters, digits and _ is meant")
+            self.cell(f"params.{name}", cell)
+        return dict(value or {})
+
+    def cell(self, field: str, value: Any) -> Cell:
+        """A cell that JSON can say: null, a number, a text, {"hex": ..} or {"real": "inf"}."""
+        if isinstance(value, bool):
+            return int(value)
+        if isinstance(value, dict) and len(value) == 1 and set(value) <= {"hex", "real"}:
+            try:
+                return unpacked(value)
+            except (ValueError, TypeError, OverflowError):
+                self.fail(field, f"{json.dumps(value)[:40]} is no blob and no number")
+        if isinstance(value, (list, dict)):
+            self.fail(field, f"a number, a text or null is meant, not {kind_of(value)}")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            self.fail(field, f"{str(value)[:24]} is larger than a 64-bit integer")
+        return value
+
+    def frozen(self) -> tuple[Frozen, ...]:
+        """The rows that are kept as the answer: written out, or the files that hold them."""
+        value = self.record.get("rows")
+        if value is None:
+            if "columns" in self.record:
+                self.fail("columns", "go with rows, which are missing")
+            return ()
+        files = [value] if isinstance(value, str) else value
+        if not isinstance(files, list):
+            self.fail(
+                "rows", f"a list of rows, or the name of a CSV file, is meant, not {kind_of(value)}"
+            )
+        if files and all(isinstance(name, str) for name in files):
+            if not all(name.strip() for name in files):
+                self.fail("rows", "the name of a file is blank")
+            return tuple(Frozen((), (), name.strip()) for name in files)
+        if files and all(isinstance(row, dict) for row in files):
+            return (self.frozen_objects(files),)
+        columns = self.names("columns")
+        if not columns:
+            self.fail("columns", "the names of the columns are missing")
+        rows = []
+        for i, row in enumerate(files):
+            if not isinstance(row, list) or len(row) != len(columns):
+                what = f"of {len(row)}" if isinstance(row, list) else f"not {kind_of(row)}"
+                self.fail(f"rows[{i}]", f"a list of {len(columns)} cells is meant, {what}")
+            rows.append(tuple(self.cell(f"rows[{i}][{j}]", cell) for j, cell in enumerate(row)))
+        return (Frozen(columns, tuple(rows)),)
+
+    def frozen_objects(self, objects: Sequence[Mapping[str, Any]]) -> Frozen:
+        columns = self.names("columns") or tuple(objects[0])
+        rows = []
+        for i, found in enumerate(objects):
+            if set(found) != set(columns):
+                self.fail(
+                    f"rows[{i}]", f"its keys are not those of the columns, {', '.join(columns)}"
+                )
+            rows.append(tuple(self.cell(f"rows[{i}].{name}", found[name]) for name in columns))
+        return Frozen(columns, tuple(rows))
+
+
+def _unread_keys(readers: Sequence[_Record]) -> list[str]:
+    """Warnings about keys that are not read but look like one that is; each key once."""
+    first: dict[str, str] = {}
+    for reader in readers:
+        for key in reader.record:
+            first.setdefault(key, reader.place)
+    warnings = []
+    for key in first.keys() - set(RECORD_KEYS):
+        near = nearest(key[:40], RECORD_KEYS, 0.85) or nearest(key[:40].lower(), RECORD_KEYS, 0.85)
+        if near:
+            warnings.append(f"{first[key]}: the key {key!r} is not read; did you mean {near}?")
+    return sorted(warnings)
+
+
+def _is_mark(mark: Optional[re.Match[str]]) -> bool:
+    """Whether a line names a question, an alternative or a trap, and not some other words."""
+    return mark is not None and (mark.group("kind") is not None or not mark.group("name").strip())
+
+
+class _LineNumbers:
+    """The number of the line that holds an offset."""
+
+    def __init__(self, text: str) -> None:
+        self.ends = [match.start() for match in re.finditer("\n", text)]
+
+    def __call__(self, offset: int) -> int:
+        return bisect_left(self.ends, offset) + 1
+
+
+def _question_marks(
+    text: str, line_at: Callable[[int], int]
+) -> tuple[list[re.Match[str]], list[str]]:
+    """The lines that begin a question, an alternative or a trap, and warnings about others.
+
+    Those inside strings and block comments do not count. Raises ScoreError for an open quote.
+    """
+    found: list[re.Match[str]] = []
+    warnings = []
+    if not any(map(_is_mark, QUESTION_MARK.finditer(text))):
+        return [], []
+    inside = False  # a statement
+    for token in tokens(text):
+        if token.kind == "comment" and text.startswith("--", token.start):
+            mark = QUESTION_MARK.match(text, token.start)
+            if mark is not None and _is_mark(mark):
+                # Numbered steps inside SQL are comments where the set's ids are no bare numbers.
+                if inside and found and mark.group("id").isdigit() > found[0].group("id").isdigit():
+                    where = f"line {line_at(mark.start())}"
+                    warnings.append(f"{where}: is read as a comment, for it stands inside SQL")
+                    continue
+                found.append(mark)
+                inside = False
+        elif not token.closed:
+            opened = f"line {line_at(token.start)}: what {text[token.start]} opens here"
+            raise ScoreError(f"{opened} is never closed")
+        elif token.end - token.start > 4 and token.kind in ("string", "name", "comment"):
+            for mark in QUESTION_MARK.finditer(text, token.start, token.end):
+                where = f"what line {line_at(token.start)} opens"
+                told = (
+                    f"line {line_at(mark.start())}: looks like a marker but stands inside {where}"
+                )
+                warnings.append(told)
+        if token.kind not in BLANK:
+            inside = text[token.start] != ";"
+    return found, warnings
+
+
+def _read_commented_set(
+    text: str, marks: Sequence[re.Match[str]], line_at: Callable[[int], int]
+) -> tuple[list[Question], list[str]]:
+    """The questions of a commented file, and warnings."""
+    before = statements(text[: marks[0].start()])
+    if before:
+        line = line_at(before[0][0])
+        raise ScoreError(f"line {line}: SQL stands before the first question")
+    records: dict[str, dict[str, Any]] = {}
+    found: list[tuple[str, dict[str, Any]]] = []
+    warnings: list[str] = []
+    for mark, after in zip(marks, [*marks[1:], None]):
+        line = line_at(mark.start())
+        body = text[mark.end() : after.start() if after else len(text)]
+        block = _SetBlock(mark, body, line)
+        if mark.group("kind") is None:
+            record = block.record()
+            found.append((f"line {line}", record))
+            records.setdefault(mark.group("id"), record)
+        else:
+            block.add_to(records.get(mark.group("id")))
+        warnings += block.warnings
+    return [_Record(record, place).question("") for place, record in found], warnings
+
+
+class _SetBlock:
+    """What stands from one marker of a commented set to the next."""
+
+    def __init__(self, mark: re.Match[str], body: str, line: int) -> None:
+        self.mark, self.line = mark, line
+        self.warnings: list[str] = []
+        self.keys: list[tuple[int, str, str]] = []  # line, key, value
+        lines = [(m.group(), m.start()) for m in LINE.finditer(body) if m.group()]
+        begun = 0
+        for i, (content, start) in enumerate(lines):
+            key = KEY_LINE.match(content)
+            if content.strip() and (key is None or begun):
+                begun = begun or start + 1
+                if key is not None and key.group(1) in PLAIN_KEYS:
+                    at = f"line {line + i}: {key.group(1)}:"
+                    self.warnings.append(f"{at} stands below the SQL, so it is only a comment")
+            elif key is not None:
+                self.keys.append((line + i, key.group(1).strip(), key.group(2).strip()))
+        self.sql = body[begun - 1 :].strip() if begun else ""
+
+    def checked_sql(self) -> str:
+        """Its one statement. Raises ScoreError where there are more or none."""
+        reason, detail = screen(self.sql, self.line + 1)
+        if reason:
+            kind = (self.mark.group("kind") or "question").strip()
+            what = "alternative" if kind == "or" else kind
+            detail = detail or f"no SQL stands below this {what}"
+            raise ScoreError(f"line {self.line}: {self.mark.group('id')}: {detail}")
+        return self.sql
+
+    def add_to(self, record: Optional[dict[str, Any]]) -> None:
+        """Adds an alternative or a trap to its question's record."""
+        id, kind, name = (part.strip() for part in self.mark.group("id", "kind", "name"))
+        place = f"line {self.line}: {id}"
+        if record is None:
+            raise ScoreError(f"{place}: no question with this id stands above")
+        if self.keys:
+            raise ScoreError(f"line {self.keys[0][0]}: keys stand below the question's own marker")
+        if kind == "or":
+            if "sql" not in record:
+                raise ScoreError(f"{place}: an alternative to what? The question has no SQL itself")
+            record["sql"].append(self.checked_sql())
+            return
+        if not name:
+            raise ScoreError(f"{place}: a trap needs a name: -- {id} trap NAME: why")
+        why = self.mark.group("rest").strip()
+        trap = {"name": name, "why": why, "sql": self.checked_sql()}
+        record["traps"].append(trap)
+
+    def record(self) -> dict[str, Any]:
+        """The question's record, as JSON would hold it."""
+        text = self.mark.group("rest").strip()
+        record: dict[str, Any] = {"id": self.mark.group("id"), "question": text, "traps": []}
+        contract: dict[str, str] = {}
+        for line, key, value in self.keys:
+            self._read_key(record, contract, (f"line {line}", key, value))
+        record["contract"] = contract
+        if self.sql or "rows" not in record:
+            record["sql"] = [self.checked_sql()]
+        return record
+
+    def _read_key(
+        self, record: dict[str, Any], contract: dict[str, str], line: tuple[str, str, str]
+    ) -> None:
+        place, key, value = line
+        name, _, rest = key.partition(".")
+        if key in record or key in contract:
+            raise ScoreError(f"{place}: {key}: stands twice; keep one")
+        if key in PLAIN_KEYS:
+            record[key] = value
+        elif key == "rows":
+            record["rows"] = [part.strip() for part in value.split(",")]
+        elif key == "param":
+            name, sign, value = (part.strip() for part in value.partition("="))
+            if not sign or not name:
+                raise ScoreError(f"{place}: param: NAME = VALUE is meant")
+            params = record.setdefault("params", {})
+            if name in params:
+                raise ScoreError(f"{place}: param: {name} stands twice; keep one")
+            params[name] = _written_value(value)
+        elif name == "question" and rest:
+            texts = record["question"]
+            texts = texts if isinstance(texts, dict) else {"en": texts}
+            record["question"] = {**texts, rest: value}
+        else:
+            self._check_contract_key(place, key, value)
+            contract[key] = value
+
+    def _check_contract_key(self, place: str, key: str, value: str) -> None:
+        try:
+            read_contract({key: value})
+        except ScoreError as error:
+            named = {name for name, column in CONTRACT_KEYS if not column}
+            if key.partition(".")[0] in named:
+                raise ScoreError(f"{place}: {error}") from None
+            near = nearest(
+                key[:40], (*PLAIN_KEYS, *sorted(named), "param", "rows", "question"), 0.5
+            )
+            hint = f"; did you mean {near}?" if near else ""
+            more = " (a comment begins with one space)"
+            raise ScoreError(f"{place}: {cut(key)}: no such key{hint}{more}") from None
+
+
+def _written_value(text: str) -> Cell:
+    """A bound value as a file writes it: a number, 'quoted text', or text as it stands."""
+    if re.fullmatch(r"(?a)-?\d{1,19}", text) and -(2**63) <= int(text) < 2**63:
+        return int(text)
+    if re.fullmatch(r"(?a)-?\d+\.\d+(?:[eE][+-]?\d+)?", text):
+        return float(text)
+    in_quotes = len(text) > 1 and text[0] == text[-1] == "'"
+    return text[1:-1].replace("''", "'") if in_quotes else text
+
+
+def _read_gold(text: str) -> list[Question]:
+    """Spider's gold file: SQL, a tab and the database's id on each line."""
+    lines = [(i, line) for i, line in enumerate(LINE_END.split(text), 1) if line.strip()]
+    tails = [line[line.rindex("\t") :] if "\t" in line else "" for _, line in lines]
+    named = [len(tail.split()) == 1 and "'" not in tail and '"' not in tail for tail in tails]
+    questions = []
+    for i, ((number, line), tail, has_id) in enumerate(zip(lines, tails, named)):
+        sql = line[: -len(tail)] if has_id else line
+        if first_word(sql) not in QUERY_WORDS or len(sql.split()) < 2:
+            raise ScoreError(f"line {number}: {GOLD_ERROR}")
+        if any(named) and not has_id:
+            raise ScoreError(f"line {number}: no tab and database id stand behind the SQL")
+        place, id = f"line {number}", tail.strip() if has_id else ""
+        questions.append(Question(str(i), "", "", sql.strip(), db=id, place=place))
+    return questions
+
+
+def with_texts(gold: QuestionSet, texts: QuestionSet) -> QuestionSet:
+    """Gold lines with the texts of another set, paired by position. Raises ScoreError."""
+    if len(gold.questions) != len(texts.questions):
+        raise ScoreError(
+            f"{gold.name} holds {_counted(len(gold.questions), 'line')} and {texts.name}"
+            f" {_counted(len(texts.questions), 'question')}; they are paired one to one"
+        )
+    paired = []
+    for line, question in zip(gold.questions, texts.questions):
+        _check_database(f"{gold.name}: {line.place}", line.db, question)
+        paired.append(question._replace(sql=line.sql, db=line.db or question.db))
+    form = f"{gold.form} with the texts of {texts.name}"
+    return gold._replace(
+        questions=tuple(paired), form=form, warnings=gold.warnings + texts.warnings
+    )
+
+
+def in_language(questions: Sequence[Question], code: str) -> tuple[Question, ...]:
+    """The questions with their text in one language. Raises ScoreError where one lacks it."""
+    found = []
+    for question in questions:
+        texts = {name.casefold(): text for name, text in question.wordings.items()}
+        text = texts.get(code.casefold()) or (question.text if code.casefold() == "en" else "")
+        if not text or (
+            code.casefold() == "en" and texts and "en" not in texts and not question.text
+        ):
+            have = ", ".join(["en", *question.wordings] if "en" not in texts else texts)
+            raise ScoreError(f"question {question.id} has no text in {code!r}; it has {have}")
+        found.append(question._replace(text=text))
+    return tuple(found)
+
+
+def read_csv_rows(data: bytes, name: str) -> Frozen:
+    """The columns and rows of a CSV file; every cell is a text still. Raises ScoreError."""
+    import csv
+
+    text, _ = decode(data)
+    reader = csv.reader(LINE.findall(text), strict=True)
+    try:
+        rows = [tuple(row) for row in reader if row]
+    except csv.Error as error:
+        raise ScoreError(f"{name}: line {reader.line_num}: no CSV: {error}") from None
+    if not rows:
+        raise ScoreError(f"{name}: is empty; its first line names the columns")
+    for i, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise ScoreError(
+                f"{name}: row {i} has {_counted(len(row), 'cell')}, its columns are {len(rows[0])}"
+            )
+    return Frozen(rows[0], tuple(rows[1:]), name)
+
+
+# -- contracts
+
+
+EXACT = Tolerance(relative=0.0)
+
+# The rules of published evaluators. Both see only rows, with Python's equality of cells. Whether
+# order counts under Spider's depends on the reference's text: see preset_order.
+PRESETS = {
+    "spider": Contract(columns="any", tolerance=EXACT, preset="spider"),
+    "bird": Contract("ignore", "ignore", columns="position", tolerance=EXACT, preset="bird"),
+}
+
+
+def preset_order(contract: Contract, reference: str) -> Contract:
+    """The contract with Spider's rule on order: it counts where the text says `order by`."""
+    if contract.preset != "spider":
+        return contract
+    return contract._replace(order="exact" if "order by" in reference.lower() else "ignore")
 
 
 def read_contract(keys: Mapping[str, Any]) -> Contract:
     """A contract from its written keys and values. Raises ScoreError for nonsense."""
+    if "preset" in keys:
+        name = keys["preset"]
+        if not isinstance(name, str) or name not in PRESETS or len(keys) > 1:
+            raise ScoreError("contract: preset = spider or bird is meant, and nothing beside it")
+        return PRESETS[name]
     contract = Contract()
     for key, value in keys.items():
         name, _, column = key.partition(".")
         reader = CONTRACT_KEYS.get((name, bool(column)))
         if reader is None:
-            near = nearest(key, tuple(sorted(k for k, _ in CONTRACT_KEYS)), 0.6)
-            raise ScoreError(f"contract: no key {key!r}{f'; did you mean {near}?' if near else ''}")
+            near = nearest(key[:40], tuple(sorted(k for k, _ in CONTRACT_KEYS)), 0.6)
+            hint = f"; did you mean {near}?" if near else ""
+            raise ScoreError(f"contract: no key {cut(repr(key))}{hint}")
         try:
             contract = reader(contract, column, value)
-        except (ValueError, TypeError) as error:
-            raise ScoreError(f"contract: {key} = {value!r}: {error}") from None
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ScoreError(f"contract: {key} = {cut(repr(value))}: {error}") from None
     return contract
 
 
 def _names(value: Any) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value
-    names = tuple(str(part).strip() for part in parts)
-    if not all(names):
+    if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
+        raise ValueError("names are meant, as a list or with commas between them")
+    names = tuple(part.strip() for part in parts)
+    if not names or not all(names):
         raise ValueError("a name is empty")
     return names
 
@@ -1647,6 +2948,8 @@ def _sort_keys(value: Any) -> tuple[SortKey, ...]:
 
 
 def _order(value: Any) -> Union[str, tuple[SortKey, ...]]:
+    if isinstance(value, list):
+        return _sort_keys(value)
     if value in ("ignore", "exact", "auto"):
         return str(value)
     word, _, keys = str(value).partition(" ")
@@ -1670,6 +2973,8 @@ def _decimals(value: Any) -> Tolerance:
 
 
 def _relative(value: Any) -> Tolerance:
+    if isinstance(value, bool):
+        raise ValueError("a number is meant")
     number = float(value)
     if not 0 <= number < 1:
         raise ValueError("a number from 0 to below 1 is meant")
@@ -1741,30 +3046,49 @@ CONTRACT_KEYS: dict[tuple[str, bool], Callable[[Contract, str, Any], Contract]] 
 }
 
 
-def contract_keys(contract: Contract) -> dict[str, str]:
+def contract_keys(contract: Contract) -> dict[str, Any]:
     """The contract as read_contract reads it: only the keys that depart from the defaults."""
-    keys = {"order": _order_words(contract.order)} if contract.order != "auto" else {}
+    if contract.preset:
+        return {"preset": contract.preset}
+    keys: dict[str, Any] = (
+        {"order": _order_words(contract.order)} if contract.order != "auto" else {}
+    )
     if contract.top is not None:
         ties = " with ties" if contract.top.ties else ""
-        keys["top"] = f"{contract.top.number}{ties} {_order_words(contract.top.keys)}"
+        words = _order_words(contract.top.keys)
+        words = words if isinstance(words, str) else "by " + ", ".join(words)
+        keys["top"] = f"{contract.top.number}{ties} {words}"
     for name, standard in (("duplicates", "count"), ("columns", "auto"), ("extra", "refuse")):
         if getattr(contract, name) != standard:
             keys[name] = getattr(contract, name)
     for name in ("optional", "text", "time"):
         if getattr(contract, name):
-            keys[name] = ", ".join(getattr(contract, name))
+            keys[name] = _listed_names(getattr(contract, name))
     keys.update(_tolerance_keys("", contract.tolerance))
     for column, tolerance in contract.by_column.items():
         keys.update(_tolerance_keys(f".{column}", tolerance))
-    keys.update({f"alias.{column}": ", ".join(names) for column, names in contract.alias.items()})
+    keys.update({f"alias.{name}": _listed_names(others) for name, others in contract.alias.items()})
     dates = [f"{column} in {zone}" if zone else column for column, zone in contract.date.items()]
-    return {**keys, "date": ", ".join(dates)} if dates else keys
+    return {**keys, "date": _listed_names(dates)} if dates else keys
 
 
-def _order_words(order: Union[str, tuple[SortKey, ...]]) -> str:
+def _listed_names(names: Sequence[str]) -> Union[str, list[str]]:
+    """Names with commas between them; a list where a name holds a comma itself."""
+    return list(names) if any("," in name for name in names) else ", ".join(names)
+
+
+def _order_words(order: Union[str, tuple[SortKey, ...]]) -> Union[str, list[str]]:
     if isinstance(order, str):
         return order
-    return "by " + ", ".join(f"{key.name} desc" if key.descending else key.name for key in order)
+    words = [f"{key.name} {'desc' if key.descending else 'asc'}" for key in order]
+    if any("," in word for word in words):
+        return words
+    plain = [w[:-4] if w.endswith(" asc") and not _directed(w[:-4]) else w for w in words]
+    return "by " + ", ".join(plain)
+
+
+def _directed(name: str) -> bool:
+    return name.lower().endswith((" asc", " desc"))
 
 
 def _tolerance_keys(suffix: str, tolerance: Tolerance) -> dict[str, str]:
@@ -1909,15 +3233,14 @@ def numbers_agree(a: Any, b: Any, tolerance: Tolerance) -> bool:
         return False
     if tolerance.decimals is not None:
         return _within_decimals(a, b, tolerance.decimals)
+    if tolerance.relative == 0:
+        return False
     # A whole number beside an integer is exact, beyond 2^53 too.
     exact = tolerance.relative is None and (isinstance(a, int) or isinstance(b, int))
     if exact and a == int(a) and b == int(b):
         return False
     relative = RELATIVE if tolerance.relative is None else tolerance.relative
     return bool(abs(a - b) <= relative * max(abs(a), abs(b)))
-
-
-INFINITY = float("inf")
 
 
 def _within_decimals(a: Any, b: Any, decimals: int) -> bool:
@@ -2036,7 +3359,8 @@ def compare(
     problem = contract_problem(want, contract)
     if problem:
         return _comparison("reference_error", want, got, note=problem)
-    if _same_digest(want, got, contract, runs):
+    empty = contract.preset and not want.count and not got.count
+    if empty or _same_digest(want, got, contract, runs):
         return _comparison(_vacuous(want), want, got)
     search = _Search(want, got, contract, runs)
     return _comparison(_vacuous(want), want, got) if search.found() else search.diagnosis()
@@ -2355,7 +3679,7 @@ class _View:
         left, right, complete = self._buckets_apart()
         if complete:
             return _same_multiset(left, right, self.tolerances)
-        if not self.loose_buckets:
+        if not self.loose_buckets or all(rule == EXACT for rule in self.tolerances):
             return False
         # Too many to pair freely; rows that agree one by one, as they came, are a pairing too.
         pairs = zip(self.left(), self.right())
@@ -2651,11 +3975,13 @@ def _hashes(rows: Iterable[Row]) -> list[int]:
 
 def _loose(left: Iterable[Row], right: Iterable[Row], tolerances: Sequence[Tolerance]) -> list[int]:
     """The columns in which numbers may agree without being equal."""
-    found = {i for i, tolerance in enumerate(tolerances) if tolerance != Tolerance()}
-    for chunk in itertools.chain(chunks(left), chunks(right)):
+    found = {i for i, rule in enumerate(tolerances) if rule not in (Tolerance(), EXACT)}
+    open_columns = {i for i, rule in enumerate(tolerances) if rule == Tolerance()}
+    for chunk in itertools.chain(chunks(left), chunks(right)) if open_columns else ():
         for i, column in enumerate(zip(*chunk)):
-            if i not in found and float in set(map(type, column)):
+            if i in open_columns and float in set(map(type, column)):
                 found.add(i)
+                open_columns.discard(i)
     return sorted(found)
 
 
@@ -2999,29 +4325,40 @@ def _by_position(
 
 def _choices(possible: Sequence[set[int]]) -> Iterator[tuple[int, ...]]:
     """Increasing choices, one from each set; SearchCut after SUBSETS of them."""
-    for tried, picks in enumerate(_increasing(possible, 0, -1)):
+    for tried, picks in enumerate(_increasing(possible)):
         if tried == SUBSETS:
             raise SearchCut(f"more than {SUBSETS} ways to leave columns out")
         yield picks
 
 
-def _increasing(possible: Sequence[set[int]], at: int, after: int) -> Iterator[tuple[int, ...]]:
-    if at == len(possible):
-        yield ()
-        return
-    for pick in sorted(possible[at]):
-        if pick > after and _goes_on(possible[at + 1 :], pick):
-            for rest in _increasing(possible, at + 1, pick):
-                yield (pick, *rest)
+def _increasing(possible: Sequence[set[int]]) -> Iterator[tuple[int, ...]]:
+    """Increasing choices, one from each set, in lexical order; without recursion, for wide rows."""
+    # The largest pick at each place that leaves one for every place behind it.
+    latest: list[int] = []
+    for picks in reversed(possible):
+        latest.append(max((p for p in picks if not latest or p < latest[-1]), default=-1))
+    latest.reverse()
+    chosen: list[int] = []
+    open_sets = [iter(sorted(possible[0]))]
+    while open_sets:
+        after = chosen[-1] if chosen else -1
+        at = len(chosen)
+        pick = next((p for p in open_sets[-1] if after < p <= latest[at]), None)
+        if pick is None:
+            open_sets.pop()
+            del chosen[-1:]
+        elif at == len(possible) - 1:
+            yield (*chosen, pick)
+        else:
+            chosen.append(pick)
+            open_sets.append(iter(sorted(possible[at + 1])))
 
 
-def _goes_on(possible: Sequence[set[int]], after: int) -> bool:
-    """Whether an increasing choice exists at all: the smallest of each set leaves most room."""
-    for picks in possible:
-        after = min((pick for pick in picks if pick > after), default=-1)
-        if after < 0:
-            return False
-    return True
+def _subsets(got: Result, kept: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Every way to leave out columns of the candidate until as many are left as are compared."""
+    if got.width == len(kept):
+        return iter([tuple(range(got.width))])
+    return _choices([set(range(got.width))] * len(kept))
 
 
 def _look_alikes(want: Result, got: Result, kept: tuple[int, ...]) -> list[set[int]]:
@@ -3056,7 +4393,7 @@ def _by_kind(want: Result, got: Result, kept: tuple[int, ...]) -> Iterator[Align
     if not want.count or not got.count or len(kept) == 1:
         return
     wanted, found = want.kinds(), got.kinds()
-    for picks in _choices([set(range(got.width))] * len(kept)):
+    for picks in _subsets(got, kept):
         for merge in (lambda kind: kind, lambda kind: frozenset(map(_merged, kind))):
             left = [merge(wanted[i]) for i in kept]
             right = [merge(found[j]) for j in picks]
@@ -3071,7 +4408,7 @@ def _by_search(
     want: Result, got: Result, kept: tuple[int, ...], contract: Contract
 ) -> Iterator[Alignment]:
     """One permutation, whatever it is."""
-    for picks in _choices([set(range(got.width))] * len(kept)):
+    for picks in _subsets(got, kept):
         view = _View(want, got, Alignment(kept, picks), contract)
         for order in _orders(view):
             yield Alignment(kept, tuple(picks[i] for i in order))
@@ -3084,6 +4421,9 @@ def _orders(view: _View) -> Iterator[tuple[int, ...]]:
         yield tuple(range(width))
         return
     left, right = list(view.left()), list(view.right())
+    if contract.order == "exact" and set(view.tolerances) == {EXACT}:
+        yield from _column_places(left, right)
+        return
     if contract.duplicates == "ignore" and not _loose(left, right, view.tolerances):
         left, right = list(dict.fromkeys(left)), list(dict.fromkeys(right))
     elif contract.duplicates == "ignore" or contract.top or contract.time or contract.date:
@@ -3093,6 +4433,16 @@ def _orders(view: _View) -> Iterator[tuple[int, ...]]:
         yield from itertools.permutations(range(width))
         return
     yield from column_permutations(left, right, view.tolerances)
+
+
+def _column_places(left: list[Row], right: list[Row]) -> Iterator[tuple[int, ...]]:
+    """The order in which the right columns are the left ones, cell by cell in sequence."""
+    places: dict[Row, list[int]] = {}
+    for j, column in enumerate(zip(*right)):
+        places.setdefault(column, []).append(j)
+    columns = list(zip(*left))
+    if all(len(places.get(column, ())) >= count for column, count in Counter(columns).items()):
+        yield tuple(places[column].pop(0) for column in columns)
 
 
 def _merged(kind: str) -> str:
@@ -3112,9 +4462,38 @@ def column_permutations(
     if not left or len(left) != len(right):
         return
     numbering = _Numbering([*left, *right], tolerances)
-    typed = [tuple((type(cell), cell) for cell in column) for column in zip(*right)]
-    search = _ColumnSearch(numbering.rows(left), numbering.rows(right), typed)
-    yield from search.run(search.start())
+    wanted, found = list(zip(*numbering.rows(left))), list(zip(*numbering.rows(right)))
+    typed: list[Any] = [tuple((type(cell), cell) for cell in column) for column in zip(*right)]
+    typed = found if set(tolerances) == {EXACT} else typed
+    left_groups, right_groups = _alike(wanted), _alike(found)
+    if any(typed[j] != typed[group[0]] for group in right_groups for j in group):
+        left_groups, right_groups = (
+            [[i] for i in range(len(wanted))],
+            [[j] for j in range(len(found))],
+        )
+    # Columns that are the same stand for each other, so one of each is looked at.
+    search = _ColumnSearch(
+        list(zip(*(wanted[group[0]] for group in left_groups))),
+        list(zip(*(found[group[0]] for group in right_groups))),
+        [typed[group[0]] for group in right_groups],
+    )
+    start = [[len(group) for group in groups] for groups in (left_groups, right_groups)]
+    if sorted(start[0]) != sorted(start[1]):
+        return
+    for picks in search.run(start):
+        order = [0] * len(wanted)
+        for group, pick in zip(left_groups, picks):
+            for i, j in zip(group, right_groups[pick]):
+                order[i] = j
+        yield tuple(order)
+
+
+def _alike(columns: Sequence[Any]) -> list[list[int]]:
+    """The columns in groups that hold the same cells in the same sequence."""
+    groups: dict[Any, list[int]] = {}
+    for i, column in enumerate(columns):
+        groups.setdefault(column, []).append(i)
+    return list(groups.values())
 
 
 class _Numbering:
@@ -3122,7 +4501,8 @@ class _Numbering:
 
     def __init__(self, rows: list[Row], tolerances: Sequence[Tolerance]) -> None:
         loosest = [t for t in tolerances if t != Tolerance()]
-        rules = [Tolerance(), *loosest]
+        rules = [rule for rule in {Tolerance(), *tolerances} if rule != EXACT]
+        rules = [] if set(tolerances) == {EXACT} else rules
         numbers = sorted({cell for row in rows for cell in row if is_number(cell)})
         floats = {cell for cell in itertools.chain(*rows) if isinstance(cell, float)}
         self.ids: dict[Any, int] = {}
@@ -3149,15 +4529,12 @@ class _Numbering:
 class _ColumnSearch:
     """Colour refinement over the rows and columns of two tables of numbers."""
 
-    def __init__(self, left: list[list[int]], right: list[list[int]], found: Sequence[Any]) -> None:
+    def __init__(self, left: list[Row], right: list[Row], found: Sequence[Any]) -> None:
         self.tables = left, right
         self.found = found  # the right columns as they are: cells that may agree stay apart
         self.columns = [list(zip(*table)) for table in self.tables]
         self.refinements = 0
         self.cells = 0
-
-    def start(self) -> list[list[int]]:
-        return [[0] * len(columns) for columns in self.columns]
 
     def run(self, colours: list[list[int]]) -> Iterator[tuple[int, ...]]:
         refined = self._refine(colours)
@@ -3209,31 +4586,6 @@ def _marked(colours: list[int], at: int) -> list[int]:
 
 
 # -- words
-
-
-def visible(text: str) -> str:
-    """Text from a stranger on one line: control, format, separator and lone surrogates escaped."""
-    if text.isascii() and text.isprintable():
-        return text
-    import unicodedata
-
-    hidden = ("Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn")
-    return "".join(_escape(c) if unicodedata.category(c) in hidden else c for c in text)
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:
-        return f"\\x{code - 0xDC00:02x}"  # a byte that is not UTF-8
-    short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
-    return short or (
-        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
-    )
-
-
-def cut(text: str, room: int = SHOWN_TEXT) -> str:
-    """Text up to a length, and how much was cut."""
-    return text if len(text) <= room else f"{text[: room - 12]}... (+{len(text) - room + 12})"
 
 
 def show_cell(cell: Cell, room: int = SHOWN_TEXT) -> str:
@@ -3354,17 +4706,27 @@ class Database(NamedTuple):
     """A database file as the worker opens it, and what identifies its content."""
 
     uri: str
-    source: str  # the file that is read: the database itself, or a private copy of it
+    source: str  # what its digest is of: the database itself, a private copy of it, or its dump
+    path: str  # the file that is read
 
 
 class SqliteEngine:
     """A guarded read-only connection to a SQLite file, inside one read transaction."""
 
-    def __init__(self, uri: str, tables: Sequence[str], max_rows: int, guard: Any) -> None:
+    def __init__(
+        self,
+        uri: str,
+        tables: Sequence[str],
+        max_rows: int,
+        guard: Any,
+        params: Optional[Mapping[str, Cell]] = None,
+        preset: str = "",
+    ) -> None:
         import sqlite3
 
         self.sqlite3: Any = sqlite3  # what only some versions offer is asked for with hasattr
         self.uri, self.max_rows, self.guard = uri, max_rows, guard
+        self.params, self.preset = params or {}, preset
         self.tables = {name.lower() for name in tables}
         self.views: set[str] = set()  # those of `tables` that are views
         # Before Python 3.11 a second statement is a Warning, and a NUL in the SQL a ValueError.
@@ -3444,12 +4806,13 @@ class SqliteEngine:
         try:
             return self._take(text, limit)
         except self.sqlite3.OperationalError as error:
-            if "decode to UTF-8" not in str(error):
+            if "decode to UTF-8" not in str(error) or self.preset == "bird":
                 raise self.error(error, sql) from None
         except self.errors as error:
             raise self.error(error, sql) from None
         # A cell is not UTF-8: bytes that are not text stand for themselves, losing nothing.
-        self.connection.text_factory = _lossless
+        # Spider's evaluator drops them, and BIRD's gives up.
+        self.connection.text_factory = _without_bad_bytes if self.preset == "spider" else _lossless
         try:
             return self._take(text, limit)
         except self.errors as error:
@@ -3485,6 +4848,8 @@ class SqliteEngine:
 
     def _again(self, text: str, limit: float) -> Any:
         self._start_clock(limit)
+        if self.params:
+            return self.connection.execute(text, self.params)
         return self.connection.execute(text)
 
     def _start_clock(self, limit: float) -> None:
@@ -3504,7 +4869,8 @@ class SqliteEngine:
         if self.denied or re.fullmatch(r"table \S+ may not be modified", text):
             return QueryError("forbidden", self.denied or text)
         if isinstance(error, MemoryError) or text == "out of memory":
-            return QueryError("too_large", "it needs more memory than a query is given")
+            text = "it needs more memory than a query is given"
+            return QueryError("too_large", text, final=False)  # alone it is given more
         if isinstance(error, TooLarge) or text == "string or blob too big":
             return QueryError("too_large", text)
         if text.lower().startswith("you can only execute one statement"):
@@ -3537,8 +4903,8 @@ class SqliteEngine:
             allowed = set(self.tables)
             for view in named.values():
                 quoted_name = view.replace('"', '""')
-                allowed |= _opened(trusted, f'SELECT * FROM "{quoted_name}"', owners)
-            outside = _opened(trusted, text[begin:end], owners) - allowed
+                allowed |= _opened(trusted, f'SELECT * FROM "{quoted_name}"', owners, {})
+            outside = _opened(trusted, text[begin:end], owners, self.params) - allowed
         except self.errors as error:
             raise self.error(error, text) from None
         finally:
@@ -3547,11 +4913,16 @@ class SqliteEngine:
             raise QueryError("forbidden", f"the table {sorted(outside)[0]} may not be read")
 
 
-def _opened(connection: Any, sql: str, owners: Mapping[int, str]) -> set[str]:
+def _opened(
+    connection: Any, sql: str, owners: Mapping[int, str], params: Mapping[str, Cell]
+) -> set[str]:
     """The tables whose pages a query opens, in lower case."""
-    plan = connection.execute(f"EXPLAIN {sql}").fetchall()
+    explain = f"EXPLAIN {sql}"
+    cursor = connection.execute(explain, params) if params else connection.execute(explain)
     return {
-        owners.get(row[3], "sqlite_master") for row in plan if row[1] == "OpenRead" and row[4] == 0
+        owners.get(row[3], "sqlite_master")
+        for row in cursor.fetchall()
+        if row[1] == "OpenRead" and row[4] == 0
     }
 
 
@@ -3559,6 +4930,10 @@ def _lossless(data: Optional[bytes]) -> str:
     if data is None:  # Python 3.9 where SQLite ran out of memory
         raise MemoryError
     return data.decode("utf-8", "surrogateescape")
+
+
+def _without_bad_bytes(data: bytes) -> str:
+    return data.decode("utf-8", "ignore")
 
 
 def over_limit(limit: float) -> str:
@@ -3595,17 +4970,15 @@ def readable(path: str) -> Iterator[Database]:
     if header[:16] != SQLITE_MAGIC:
         raise ScoreError(f"{path}: not a SQLite database")
     if 2 not in header[18:20]:
-        yield Database(file_uri(path) + "?mode=ro", path)
+        yield Database(file_uri(path) + "?mode=ro", path, path)
     elif os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
-        import tempfile
-
-        with tempfile.TemporaryDirectory(prefix="nl2sql-") as folder:
+        with private_folder() as folder:
             copy = os.path.join(folder, "copy.db")
             _private_copy(path, copy)
-            yield Database(file_uri(copy) + "?mode=ro", copy)
+            yield Database(file_uri(copy) + "?mode=ro", copy, copy)
     else:
         before = os.stat(path)
-        yield Database(file_uri(path) + "?mode=ro&immutable=1", path)
+        yield Database(file_uri(path) + "?mode=ro&immutable=1", path, path)
         after = os.stat(path)
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise ScoreError(f"{path}: changed while it was read, so no score holds; copy it first")
@@ -3650,6 +5023,206 @@ def _private_copy(path: str, copy: str) -> None:
         raise ScoreError(f"{path}: cannot be copied together with its -wal: {error}") from None
 
 
+FOLDER_PREFIX = "nl2sql-run-"
+FOLDER_AGE = 60  # seconds: a younger folder may not have been locked yet by who made it
+
+
+@contextmanager
+def private_folder() -> Iterator[str]:
+    """A folder that nobody else may open (mode 0700), gone when the block ends.
+
+    Where the machine dies first, the next start removes it: nobody holds its lock any more.
+    """
+    import shutil
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix=FOLDER_PREFIX)
+    try:
+        with open(os.path.join(folder, "lock"), "wb") as lock:
+            _locked(lock)
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _locked(file: Any) -> bool:
+    """Whether a file could be locked for as long as it is open."""
+    try:
+        import fcntl
+    except ImportError:
+        return True  # Windows removes no file that is open
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def remove_left_folders() -> None:
+    """Removes the private folders of runs that were killed before they could."""
+    root = next(filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP"))), "/tmp")
+    try:
+        names = [name for name in os.listdir(root) if name.startswith(FOLDER_PREFIX)]
+    except OSError:
+        return
+    for folder in (os.path.join(root, name) for name in names):
+        if _is_left(folder):
+            import shutil
+
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left(folder: str) -> bool:
+    try:
+        found = os.lstat(folder)
+        own = not hasattr(os, "getuid") or found.st_uid == os.getuid()
+        if os.path.islink(folder) or not own or time.time() - found.st_mtime < FOLDER_AGE:
+            return False
+        with open(os.path.join(folder, "lock"), "rb") as lock:
+            return _locked(lock)
+    except FileNotFoundError:
+        return os.path.isdir(folder)  # it died before it could lock
+    except OSError:
+        return False
+
+
+DATABASE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
+
+
+class Found(NamedTuple):
+    """Where a database id was found: its file, which may be a dump, and its test suite."""
+
+    path: str
+    suite: tuple[str, ...] = ()
+
+    @property
+    def is_dump(self) -> bool:
+        return self.path.endswith(".sql")
+
+
+def find_databases(root: str, needed: Mapping[str, Sequence[str]]) -> dict[str, Found]:
+    """The database of each id in a folder; `needed` tells the questions that need it.
+
+    Raises ScoreError with all ids that have none.
+    """
+    if not os.path.isdir(root):
+        raise ScoreError(f"{root}: no such folder; --db-root is the folder that holds databases")
+    found = {id: _find_database(root, id) for id in needed}
+    missing = [f"{id} ({_few(questions)})" for id, questions in needed.items() if found[id] is None]
+    if missing:
+        more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+        raise ScoreError(f"{root}: no database for {', '.join(missing[:8])}{more}")
+    return {id: place for id, place in found.items() if place is not None}
+
+
+def _few(ids: Sequence[str]) -> str:
+    word = "question" if len(ids) == 1 else "questions"
+    return f"{word} {', '.join(ids[:3])}{f' and {len(ids) - 3} more' if len(ids) > 3 else ''}"
+
+
+def _find_database(root: str, id: str) -> Optional[Found]:
+    if id in (".", "..") or os.path.basename(id) != id or "\0" in id or "\\" in id:
+        return None  # no name of a file
+    folder = os.path.join(root, id)
+    try:
+        inside = sorted(name for name in os.listdir(folder))
+    except OSError:
+        inside = []
+    files = [name for name in inside if name.endswith(DATABASE_SUFFIXES)]
+    named = [f"{id}{suffix}" for suffix in DATABASE_SUFFIXES]
+    first = next((name for name in named if name in files), files[0] if len(files) == 1 else None)
+    if first is not None:
+        others = [name for name in files if name.endswith(".sqlite") and name != first]
+        return Found(
+            os.path.join(folder, first), tuple(os.path.join(folder, name) for name in others)
+        )
+    flat = [os.path.join(root, name) for name in named]
+    dumps = [os.path.join(folder, f"{id}.sql"), os.path.join(folder, "schema.sql")]
+    places = (*flat, *dumps, os.path.join(root, f"{id}.sql"))
+    return next((Found(path) for path in places if os.path.isfile(path)), None)
+
+
+def database_size(database: Database) -> tuple[int, int, int]:
+    """Tables, columns and foreign keys of a database. Raises ScoreError."""
+    import sqlite3
+    from contextlib import closing
+
+    own = "WHERE type = 'table' AND name NOT LIKE 'sqlite^_%' ESCAPE '^'"
+    counts = "SELECT (SELECT COUNT(*) FROM pragma_table_info(?1)),"
+    counts += " (SELECT COUNT(DISTINCT id) FROM pragma_foreign_key_list(?1))"
+    try:
+        with closing(sqlite3.connect(database.uri, uri=True)) as connection:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            names = connection.execute(f"SELECT name FROM sqlite_master {own}").fetchall()
+            sizes = [connection.execute(counts, name).fetchone() for name in names]
+    except sqlite3.Error as error:
+        raise ScoreError(f"{database.path}: cannot be read: {error}") from None
+    return len(names), sum(size[0] for size in sizes), sum(size[1] for size in sizes)
+
+
+# -- dumps
+
+DUMP_LIMIT = 256 * MIB  # of a dump's text
+COPY_LIMIT = 1024 * MIB  # of the database that it makes
+LOADS = (
+    "SQLITE_INSERT", "SQLITE_SELECT", "SQLITE_READ", "SQLITE_UPDATE", "SQLITE_DELETE",
+    "SQLITE_CREATE_TABLE", "SQLITE_CREATE_INDEX", "SQLITE_CREATE_VIEW", "SQLITE_CREATE_TRIGGER",
+    "SQLITE_DROP_TABLE", "SQLITE_DROP_INDEX", "SQLITE_DROP_VIEW", "SQLITE_DROP_TRIGGER",
+    "SQLITE_ALTER_TABLE", "SQLITE_TRANSACTION", "SQLITE_SAVEPOINT", "SQLITE_REINDEX",
+    "SQLITE_ANALYZE", "SQLITE_RECURSIVE",
+)  # fmt: skip
+
+
+def load_dump(path: str, copy: str) -> None:
+    """Builds a database from a dump that nobody trusts. Raises QueryError with the line.
+
+    It may fill its own database and nothing else: no other file, no extension, no PRAGMA.
+    """
+    import sqlite3
+    from contextlib import closing
+
+    allowed = {getattr(sqlite3, name) for name in LOADS}
+
+    def may(action: int, a: Optional[str], b: Optional[str], *_: Optional[str]) -> int:
+        if action == sqlite3.SQLITE_PRAGMA:
+            return sqlite3.SQLITE_IGNORE  # dumps set them; nothing here depends on it
+        if action == sqlite3.SQLITE_FUNCTION:
+            return int((b or "").lower() not in ALLOWED_FUNCTIONS)
+        return int(action not in allowed)
+
+    with open(path, "rb") as file:
+        text, _ = decode(file.read())
+    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+        pages = COPY_LIMIT // 4096
+        for pragma in ("journal_mode = OFF", "synchronous = OFF", f"max_page_count = {pages}"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.set_authorizer(may)
+        for at, statement in _dump_statements(text):
+            try:
+                connection.execute(statement)
+            except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+                line = text.count("\n", 0, at) + 1
+                raise QueryError("sql_error", f"line {line}: {error}") from None
+        if connection.in_transaction:
+            connection.set_authorizer(None)
+            connection.commit()
+
+
+def _dump_statements(text: str) -> Iterator[tuple[int, str]]:
+    """Each statement of a dump and where it begins; a trigger's own statements stay inside it."""
+    from sqlite3 import complete_statement
+
+    begun: Optional[int] = None
+    for start, end in statements(text):
+        begun = start if begun is None else begun
+        statement = text[begun:end] + ";"
+        if statement[:6].upper() == "CREATE" and not complete_statement(statement):
+            continue
+        yield begun, statement
+        begun = None
+
+
 # ---- 11. worker ----------------------------------------------------------------------------------
 #
 # The layers between a stranger's SQL and the machine, outermost first:
@@ -3665,7 +5238,9 @@ def _private_copy(path: str, copy: str) -> None:
 # Both sides speak JSON, a line each. The worker announces each query with its limit, so that the
 # parent knows when to kill; what comes back is bounded.
 
+LOOK = 0.05  # seconds between two looks at the workers
 GRACE = 1.1  # seconds that the parent waits beyond a limit: the worker should end the query first
+HERALD = 0.05  # seconds after which a phase is worth a word to the parent
 COMPARE_LIMIT = 60.0  # seconds for comparing two results, beyond what running them takes
 BOOT = (
     "import sys, marshal; b = sys.stdin.buffer; m = type(sys)('nl2sql_worker'); "
@@ -3684,14 +5259,19 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_feed, args=(lines,), daemon=True).start()
+    voice = _Voice()
+    threading.Thread(target=voice.herald, daemon=True).start()
     limits = json.loads(lines.get())
-    restrain(limits["memory"])
+    voice.ready.wait()
+    restrain(limits["memory"], limits["file_size"])
     connection = sqlite3.connect(":memory:")
     connection.execute(f"PRAGMA hard_heap_limit = {limits['memory'] * 3 // 4}")
     connection.close()
-    tell({"sqlite": sqlite3.sqlite_version})
+    voice.tell({"sqlite": sqlite3.sqlite_version})
     while True:
-        tell(_work(json.loads(lines.get())))
+        job = json.loads(lines.get())
+        voice.loud = job.get("loud", False)
+        voice.reply(_load(job, voice) if "dump" in job else _work(job, voice))
 
 
 def _feed(lines: Any) -> None:
@@ -3701,13 +5281,58 @@ def _feed(lines: Any) -> None:
     os._exit(0)
 
 
-def tell(message: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+class _Voice:
+    """What the worker says: a reply per job, and which phase runs when one takes long.
+
+    A word about each phase of each question would cost more than most questions do.
+    """
+
+    def __init__(self) -> None:
+        import threading
+
+        self.lock = threading.Lock()
+        self.ready = threading.Event()
+        self.phase: Optional[tuple[str, float, float, float]] = None
+        self.loud = False  # say it at once: the last worker died before it could
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+    def announce(self, phase: str, limit: float) -> None:
+        """Something begins that may take `limit` seconds."""
+        self.phase = phase, limit, time.process_time(), time.monotonic()
+        if self.loud:
+            with self.lock:
+                self._tell_phase()
+
+    def reply(self, message: Mapping[str, Any]) -> None:
+        """The end of a job."""
+        with self.lock:
+            self.phase = None
+            self.tell(message)
+
+    def herald(self) -> NoReturn:
+        """Tells of phases that last, for as long as the worker lives."""
+        told = None
+        bytearray(4096)  # what a thread's first allocation maps shall not count against a query
+        self.ready.set()
+        while True:
+            time.sleep(HERALD)
+            with self.lock:
+                if self.phase is not None and self.phase is not told:
+                    told = self.phase
+                    self._tell_phase()
+
+    def _tell_phase(self) -> None:
+        if self.phase is not None:
+            phase, limit, cpu, begun = self.phase
+            ago = time.monotonic() - begun
+            self.tell({"phase": phase, "limit": limit, "cpu": cpu, "ago": ago})
 
 
-def restrain(memory: int) -> None:
-    """Limits for this process, where the system has them. `memory` in bytes."""
+def restrain(memory: int, file_size: int = 0) -> None:
+    """Limits for this process, where the system has them. `memory` and `file_size` in bytes."""
     try:
         import resource
     except ImportError:
@@ -3715,7 +5340,7 @@ def restrain(memory: int) -> None:
     for name, value in (
         ("RLIMIT_AS", memory + _mapped()),
         ("RLIMIT_CORE", 0),
-        ("RLIMIT_FSIZE", 0),
+        ("RLIMIT_FSIZE", file_size),
         ("RLIMIT_NPROC", 0),
     ):
         limit = getattr(resource, name, None)
@@ -3768,9 +5393,9 @@ class NoNewFiles:
         self.resource.setrlimit(self.resource.RLIMIT_CPU, (soft, hard))
 
 
-def _work(job: Mapping[str, Any]) -> dict[str, Any]:
+def _work(job: Mapping[str, Any], voice: _Voice) -> dict[str, Any]:
     """The reply to one job."""
-    trial = _Trial(job)
+    trial = _Trial(job, voice)
     try:
         reply = trial.reply()
     except QueryError as error:
@@ -3778,7 +5403,7 @@ def _work(job: Mapping[str, Any]) -> dict[str, Any]:
     except ScoreError as error:  # a contract that this machine cannot keep, for want of a time zone
         reply = {"reason": "reference_error", "note": str(error)}
     except MemoryError:
-        reply = {"reason": "too_large", "note": trial.engine_note}
+        reply = {"reason": "too_large", "note": trial.engine_note, "final": False}
     finally:
         trial.close()
     reply["seconds"] = trial.seconds
@@ -3787,13 +5412,25 @@ def _work(job: Mapping[str, Any]) -> dict[str, Any]:
     return reply
 
 
+def _load(job: Mapping[str, Any], voice: _Voice) -> dict[str, Any]:
+    """The reply to a job that makes a database of a dump."""
+    voice.announce("load", job["limit"])
+    try:
+        load_dump(job["dump"], job["copy"])
+    except QueryError as error:
+        return {"reason": error.reason, "note": error.text, "phase": "load"}
+    except (OSError, MemoryError) as error:
+        return {"reason": "too_large", "note": str(error) or "too large", "phase": "load"}
+    return {"reason": "", "phase": "load"}
+
+
 class _Trial:
     """One question in the worker: reference, candidate, comparison, traps, on one connection."""
 
     engine_note = "comparing the results needs more memory than a run is given"
 
-    def __init__(self, job: Mapping[str, Any]) -> None:
-        self.job = job
+    def __init__(self, job: Mapping[str, Any], voice: _Voice) -> None:
+        self.job, self.voice = job, voice
         self.contract = Contract()
         self.guard = NoNewFiles()
         self.seconds = {"reference": 0.0, "candidate": 0.0}
@@ -3808,32 +5445,95 @@ class _Trial:
         job = self.job
         self.contract = read_contract(job["contract"])
         self.engine = self._open()
-        want = self._run("reference", job["reference"], job["reference_timeout"])
+        sql = job["reference"]
+        want = self._run("reference", sql, job["reference_timeout"]) if sql else None
+        if want is not None and job["frozen"]:
+            self._check_frozen(want)
         if job["candidate"] is None:
-            rows = [_packed_row(row) for row in islice(want.rows(), SAMPLE_ROWS)]
-            names = _packed_names(want.columns)
-            return {"reason": "", "columns": names, "rows": rows, "count": want.count}
-        runs, note = self._runs(want)
+            return self._shown(want or _frozen_result(job["frozen"][0], None))
+        known = None if want is None else self._runs(want, sql)
         limit = max(job["timeout"], SLOW_FACTOR * self.seconds["reference"])
         got = self._run("candidate", job["candidate"], limit)
         self._announce("compare", COMPARE_LIMIT + 4 * limit)
+        if want is None:
+            want = _frozen_result(job["frozen"][0], got)
+        comparison = self._compare(want, got, sql, known)
+        reply = {"reason": comparison.reason, "comparison": _pack(comparison)}
+        if comparison.matched or comparison.reason == "reference_error":
+            return reply
+        return self._alternative(got) or {**reply, **self._traps(want, got, limit)}
+
+    def _shown(self, want: Result) -> dict[str, Any]:
+        rows = [_packed_row(row) for row in islice(want.rows(), SAMPLE_ROWS)]
+        names = _packed_names(want.columns)
+        return {"reason": "", "columns": names, "rows": rows, "count": want.count}
+
+    def _compare(
+        self, want: Result, got: Result, sql: str, known: Optional[tuple[Any, str]]
+    ) -> Comparison:
+        """The comparison with one of the references; `known` is what _runs says of it."""
+        assert self.engine is not None
+        contract = preset_order(self.contract, sql)
+        runs, note = known or (None, "")
         try:
-            comparison = compare(want, got, self.contract, runs)
+            comparison = compare(want, got, contract, runs)
         except self.engine.errors as error:  # a large result was read again and did not end well
             raise self.engine.error(error) from None
         if note and comparison.reason == "order":
             comparison = comparison._replace(note=f"{comparison.note}; {note}")
-        reply = {"reason": comparison.reason, "comparison": _pack(comparison)}
-        if comparison.matched or comparison.reason == "reference_error":
-            return reply
-        return {**reply, **self._traps(want, got, limit)}
+        return comparison
+
+    def _check_frozen(self, want: Result) -> None:
+        """Raises QueryError where the reference agrees with none of the frozen rows."""
+        differs = ""
+        for frozen in self.job["frozen"]:
+            comparison = self._compare(want, _frozen_result(frozen, want), "", None)
+            if comparison.matched:
+                return
+            differs = differs or f"{comparison.reason}: {describe(comparison)}"
+        text = f"the frozen rows and the reference's result disagree: {differs}"
+        raise QueryError("reference_error", text)
+
+    def _alternative(self, got: Result) -> dict[str, Any]:
+        """The reply where a further reference or further frozen rows match, {} where none does."""
+        job = self.job
+        broken = ""
+        for number, sql in enumerate(job["alternatives"], 2):
+            name = f"alternative {number}"
+            try:
+                want = self._run("alternative", sql, job["reference_timeout"])
+                known = self._runs(want, sql)
+                self._announce("compare", COMPARE_LIMIT + 4 * job["timeout"])
+                comparison = self._compare(want, got, sql, known)
+            except QueryError as error:
+                broken = broken or f"{name}: {error.reason}: {error.text}"
+                continue
+            if comparison.matched:
+                return self._accepted(comparison, f"{name} of {len(job['alternatives']) + 1}")
+        for frozen in job["frozen"][1:] if not job["reference"] else ():
+            comparison = self._compare(_frozen_result(frozen, got), got, "", None)
+            if comparison.matched:
+                return self._accepted(comparison, frozen["file"])
+        if broken:
+            raise QueryError("reference_error", f"the reference: {broken}")
+        self._announce("compare", COMPARE_LIMIT)
+        return {}
+
+    def _accepted(self, comparison: Comparison, name: str) -> dict[str, Any]:
+        reason = comparison.reason
+        return {"reason": reason, "comparison": _pack(comparison), "accepted": name}
 
     def _open(self) -> SqliteEngine:
         import sqlite3
 
         try:
             return SqliteEngine(
-                self.job["uri"], self.job["tables"], self.job["max_rows"], self.guard
+                self.job["uri"],
+                self.job["tables"],
+                self.job["max_rows"],
+                self.guard,
+                {name: unpacked(cell) for name, cell in self.job["params"].items()},
+                self.contract.preset,
             )
         except sqlite3.Error as error:
             raise QueryError("reference_error", f"the database cannot be read: {error}") from None
@@ -3841,7 +5541,7 @@ class _Trial:
     def _announce(self, phase: str, limit: float) -> None:
         self.phase = phase
         self.guard.limit = limit
-        tell({"phase": phase, "limit": limit, "cpu": time.process_time()})
+        self.voice.announce(phase, limit)
 
     def _run(self, phase: str, sql: str, limit: float) -> Result:
         assert self.engine is not None
@@ -3853,22 +5553,23 @@ class _Trial:
             if phase in self.seconds:
                 self.seconds[phase] = time.monotonic() - begun
 
-    def _runs(self, want: Result) -> tuple[Optional[list[int]], str]:
-        """Runs of rows that tie on the reference's ORDER BY, and a note where none can be told."""
-        terms = order_terms(self.job["reference"]) if self.contract.order == "auto" else None
+    def _runs(self, want: Result, sql: str) -> tuple[Optional[list[int]], str]:
+        """Runs of rows that tie on a reference's ORDER BY, and a note where none can be told."""
+        free = self.contract.order != "auto" or self.contract.preset
+        terms = None if free else order_terms(sql)
         if terms is None:
             return None, ""
         assert self.engine is not None
         errors: tuple[type[BaseException], ...] = (QueryError, *self.engine.errors)
         try:
-            runs = self._tied(want, terms) if self.job["ties"] else None
+            runs = self._tied(want, sql, terms) if self.job["ties"] else None
         except errors:
             runs = None
         if runs is None:
             return [1] * want.count, "rows that tie cannot be told, so their order is strict"
         return runs, ""
 
-    def _tied(self, want: Result, terms: Sequence[str]) -> Optional[list[int]]:
+    def _tied(self, want: Result, sql: str, terms: Sequence[str]) -> Optional[list[int]]:
         """Runs of rows that tie on the sort terms, None where hidden terms cannot be read."""
         keys = [sort_expression(term) for term in terms]
         names = [name.lower() for name in want.columns]
@@ -3876,7 +5577,7 @@ class _Trial:
         hidden = [keys[i][0] for i, at in enumerate(shown) if at is None]
         rows = want
         if hidden:
-            extended = self._with_keys(want, hidden)
+            extended = self._with_keys(want, sql, hidden)
             if extended is None:
                 return None
             rows = extended
@@ -3886,15 +5587,15 @@ class _Trial:
         key_rows = (tuple(f(row[i]) for f, i in zip(folds, places)) for row in rows.rows())
         return tied_runs(key_rows, [Tolerance()] * len(keys))
 
-    def _with_keys(self, want: Result, hidden: Sequence[str]) -> Optional[Result]:
+    def _with_keys(self, want: Result, sql: str, hidden: Sequence[str]) -> Optional[Result]:
         """The reference with its hidden sort keys as columns, None where that changes its rows."""
-        sql = with_columns(self.job["reference"], hidden)
-        if sql is None:
+        longer = with_columns(sql, hidden)
+        if longer is None:
             return None
         # Read up to three times: to keep, to see that the rows are the same, and for the keys.
         self._announce("sort keys", 3 * self.job["reference_timeout"])
         assert self.engine is not None
-        extended = self.engine.run(sql, self.job["reference_timeout"])
+        extended = self.engine.run(longer, self.job["reference_timeout"])
         rows = project(extended.rows(), range(want.width), extended.width)
         digest, _ = take(iter(rows), sys.maxsize)
         return extended if digest.sequence == want.digest.sequence else None
@@ -3923,6 +5624,53 @@ class _Trial:
             except errors:
                 untried += 1
         return {"traps": found, "untried": untried}
+
+
+def _frozen_result(frozen: Mapping[str, Any], beside: Optional[Result]) -> Result:
+    """Frozen rows as a result. Those of a CSV file are read as the result beside them is.
+
+    CSV does not tell text from numbers, nor an empty text from NULL: a column of plain numbers is
+    numbers, unless the other result's column of that name, else of that place, holds text only.
+    """
+    columns = frozen["columns"]
+    rows = [tuple(map(unpacked, row)) for row in frozen["rows"]]
+    if frozen["file"]:
+        cells = [
+            _csv_column(column, *_beside(beside, columns, i)) for i, column in enumerate(zip(*rows))
+        ]
+        rows = list(zip(*cells))
+    return Result.of(columns, rows)
+
+
+def _beside(beside: Optional[Result], columns: Sequence[str], i: int) -> tuple[bool, bool]:
+    """Whether the column of another result holds text only, and empty texts."""
+    if beside is None or (not beside.held and beside.count):
+        return False, False
+    names = [name.lower() for name in beside.columns]
+    name = columns[i].lower()
+    at = names.index(name) if names.count(name) == 1 else i
+    if at >= beside.width:
+        return False, False
+    kinds = beside.kinds()[at]
+    blank = "text" in kinds and any(row[at] == "" for row in beside.rows())
+    return kinds == frozenset(("text",)), blank
+
+
+CSV_NUMBER = r"(?a)-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?"
+
+
+def _csv_column(cells: Sequence[str], text: bool, blank: bool) -> list[Cell]:
+    """The cells of a CSV column; empty ones are NULL, or empty texts where `blank`."""
+    nothing = "" if blank else None
+    numbers = not text and all(re.fullmatch(CSV_NUMBER, cell) for cell in cells if cell)
+    if not numbers:
+        return [cell or nothing for cell in cells]
+    return [None if not cell else _csv_number(cell) for cell in cells]
+
+
+def _csv_number(cell: str) -> Cell:
+    whole = cell.lstrip("-").isdigit() and len(cell) < 20
+    return int(cell) if whole else float(cell)
 
 
 def _shown_column(expression: str, names: Sequence[str]) -> Optional[int]:
@@ -3965,27 +5713,21 @@ def _packed(cell: Cell) -> Any:
     return cell
 
 
-def _unpacked(cell: Any) -> Cell:
-    if isinstance(cell, dict):
-        return bytes.fromhex(cell["hex"]) if "hex" in cell else float(cell["real"])
-    return cell
-
-
 def _pack(comparison: Comparison) -> dict[str, Any]:
-    packed = comparison._asdict()
+    fields = comparison._asdict()
     for name in ("missing", "unexpected"):
-        packed[name] = [[_packed_row(row), n] for row, n in packed[name]]
+        fields[name] = [[_packed_row(row), n] for row, n in fields[name]]
     for name in ("want_columns", "got_columns"):
-        packed[name] = _packed_names(packed[name])
-    return packed
+        fields[name] = _packed_names(fields[name])
+    return fields
 
 
-def _unpack(packed: Mapping[str, Any]) -> Comparison:
-    fields = dict(packed)
+def _unpack(message: Mapping[str, Any]) -> Comparison:
+    fields = dict(message)
     for name in ("missing", "unexpected"):
-        fields[name] = tuple((tuple(map(_unpacked, row)), n) for row, n in packed[name])
+        fields[name] = tuple((tuple(map(unpacked, row)), n) for row, n in message[name])
     for name in ("want_columns", "got_columns"):
-        fields[name] = tuple(packed[name])
+        fields[name] = tuple(message[name])
     return Comparison(**fields)
 
 
@@ -4011,6 +5753,10 @@ class _Spawned:
         self.pid = self.process.pid
         self.jobs: Any = self.process.stdin
         self.replies: Any = self.process.stdout
+
+    def stop(self) -> None:
+        """Ends the process at once; wait for it with kill()."""
+        self.process.kill()
 
     def greeting(self) -> bytes:
         code = marshal.dumps(MODULE_CODE)
@@ -4039,6 +5785,9 @@ class _Forked:
     """
 
     def __init__(self) -> None:
+        import threading
+
+        self.lock = threading.Lock()  # no signal may go to a number that is free again
         jobs, self_jobs = os.pipe()
         self_replies, replies = os.pipe()
         self.code: Optional[int] = None
@@ -4065,13 +5814,18 @@ class _Forked:
     def greeting(self) -> bytes:
         return b""
 
+    def stop(self) -> None:
+        """Ends the process at once; wait for it with kill()."""
+        import signal
+
+        with self.lock:
+            if self.code is None:
+                os.kill(self.pid, signal.SIGKILL)
+
     def kill(self) -> int:
         """Ends the process at once; its exit code, negative for a signal."""
-        if self.code is None:
-            import signal
-
-            os.kill(self.pid, signal.SIGKILL)
-            self._reap(0)
+        self.stop()
+        self._reap(0)
         return self.code or 0
 
     def wait(self, seconds: float) -> bool:
@@ -4084,27 +5838,51 @@ class _Forked:
         return True
 
     def _reap(self, how: int) -> bool:
-        if self.code is None:
-            pid, status = os.waitpid(self.pid, how)
-            if pid:
-                self.code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else status >> 8
-        return self.code is not None
+        with self.lock:
+            if self.code is None:
+                pid, status = os.waitpid(self.pid, how)
+                if pid:
+                    self.code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else status >> 8
+            return self.code is not None
 
 
 class Worker:
-    """A child process that runs jobs one after the other. The parent's side."""
+    """A child process that runs jobs one after the other. The parent's side.
 
-    def __init__(self, memory: int, fork: bool = False) -> None:
+    One thread asks; another may look whether the deadline has passed, and stop the process.
+    """
+
+    def __init__(self, memory: int, fork: bool = False, file_size: int = 0) -> None:
         import threading
-        from queue import SimpleQueue
 
         self.sqlite_version = ""
-        self.started = threading.Event()
-        self.replies: SimpleQueue[bytes] = SimpleQueue()
         alone = sys.platform == "linux" and threading.active_count() == 1
         self.child: Any = _Forked() if fork and alone else _Spawned()
-        self.reader = threading.Thread(target=self._start_and_read, args=(memory,), daemon=True)
-        self.reader.start()
+        limits = {"memory": memory, "file_size": file_size}
+        self.greeting = self.child.greeting() + json.dumps(limits).encode() + b"\n"
+        self.deadline = float("inf")  # of what runs now
+        self.stopped = False
+        self.ended = False
+
+    def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """The reply to a job; one stands in for the worker that died or was stopped."""
+        # Until the worker says which phase runs, it may be the one with the longest limit.
+        phase, limit, cpu = "", job.get("reference_timeout", job.get("limit", 0.0)), 0.0
+        self.deadline = time.monotonic() + limit + GRACE
+        self._send(self.greeting + json.dumps(job).encode() + b"\n")
+        self.greeting = b""
+        while True:
+            message = self._next()
+            if not message:
+                return self._lost(phase, limit, cpu)
+            if "sqlite" in message:
+                self.sqlite_version = message["sqlite"]
+            elif "ago" in message:
+                phase, limit, cpu = message["phase"], message["limit"], message["cpu"]
+                self.deadline = time.monotonic() - message["ago"] + limit + GRACE
+            else:
+                self.deadline = float("inf")
+                return message
 
     def _send(self, data: bytes) -> None:
         try:
@@ -4113,67 +5891,35 @@ class Worker:
         except OSError:
             pass  # it died: the reply, which is its end, says so
 
-    def _start_and_read(self, memory: int) -> None:
-        """Hands the worker its code, which fills the pipe until it is up, then reads replies."""
-        self._send(self.child.greeting() + json.dumps({"memory": memory}).encode() + b"\n")
-        self.started.set()
-        for line in iter(lambda: self.child.replies.readline(REPLY_LIMIT), b""):
-            self.replies.put(line)
-        self.replies.put(b"")
+    def _next(self) -> dict[str, Any]:
+        """The next message, {} when the worker has ended or talks nonsense."""
+        line = self.child.replies.readline(REPLY_LIMIT)
+        try:
+            message = json.loads(line) if line else {}
+        except ValueError:
+            return {}
+        return message if isinstance(message, dict) else {}
 
-    def ask(self, job: Mapping[str, Any], waiting: Callable[[], None]) -> dict[str, Any]:
-        """The reply to a job. `waiting` is called now and then. A lost worker gives a reply too."""
-        self.started.wait()
-        self._send(json.dumps(job).encode() + b"\n")
-        phase, limit, cpu, begun = "reference", REFERENCE_TIMEOUT, 0.0, time.monotonic()
-        while True:
-            message = self._next(begun + limit + GRACE, waiting)
-            if message is None:
-                return self._lost(phase, limit, cpu, killed=True)
-            if not message:
-                return self._lost(phase, limit, cpu, killed=False)
-            if "sqlite" in message:
-                self.sqlite_version = message["sqlite"]
-            elif "limit" in message:
-                phase, limit, cpu = message["phase"], message["limit"], message["cpu"]
-                begun = time.monotonic()
-            else:
-                return message
+    def stop(self) -> None:
+        """Ends the process at once, from whichever thread; who asks gets a reply all the same."""
+        self.stopped = True
+        self.child.stop()
 
-    def _next(self, deadline: float, waiting: Callable[[], None]) -> Optional[dict[str, Any]]:
-        """The next message, {} when the worker has ended, None when the deadline has passed."""
-        from queue import Empty
-
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return None
-            try:
-                line = self.replies.get(timeout=min(left, 0.2))
-            except Empty:
-                waiting()
-                continue
-            try:
-                message = json.loads(line) if line else {}
-            except ValueError:
-                return {}
-            return message if isinstance(message, dict) else {}
-
-    def _lost(self, phase: str, limit: float, cpu: float, killed: bool) -> dict[str, Any]:
-        """The reply in place of one that never came, from a worker that ended or was killed.
+    def _lost(self, phase: str, limit: float, cpu: float) -> dict[str, Any]:
+        """The reply in place of one that never came, from a worker that ended or was stopped.
 
         `cpu` is the processor time that it had used when the phase began, in seconds.
         """
         used = _cpu_of(self.child.pid) - cpu
         code = self.kill()
-        out_of_time = killed or code == -24  # SIGXCPU
         reply = {"phase": phase, "seconds": {"reference": 0.0, "candidate": 0.0}, "spent": True}
-        if not out_of_time:
-            return {**reply, "reason": "crash", "note": _death(code), "final": True}
+        reply["unheard"] = not phase  # which query it was is not known
+        if not self.stopped and code != -24:  # SIGXCPU
+            return {**reply, "reason": "crash", "note": _death(code), "final": False}
         if phase == "compare":
             note = "comparing the results took too long"
             return {**reply, "reason": "too_large", "note": note, "final": True}
-        reply["final"] = code == -24 or used >= 0.9 * limit
+        reply["final"] = bool(phase) and (code == -24 or used >= 0.9 * limit)
         return {**reply, "reason": "timeout", "note": over_limit(limit)}
 
     def kill(self) -> int:
@@ -4184,7 +5930,6 @@ class Worker:
 
     def close(self) -> None:
         """Lets the process end by itself, which it does when its input closes."""
-        self.started.wait()
         self._close_jobs()
         if not self.child.wait(1):
             self.child.kill()
@@ -4197,7 +5942,7 @@ class Worker:
             pass  # what was still to be written has nobody to read it
 
     def _close_pipes(self) -> None:
-        self.reader.join()
+        self.ended = True
         self._close_jobs()
         self.child.replies.close()
 
@@ -4220,80 +5965,188 @@ def _cpu_of(pid: int) -> float:
 # ---- 12. scoring ---------------------------------------------------------------------------------
 
 
-class Scorer:
-    """Puts questions to a worker, replaces it when it is spent, and makes outcomes of replies."""
+class Standing(NamedTuple):
+    """How far a run is; told now and then while it lasts."""
 
-    def __init__(self, database: Database, settings: Settings, fork: bool = False) -> None:
-        self.database, self.settings, self.fork = database, settings, fork
-        self.worker: Optional[Worker] = None
+    done: int
+    total: int
+    passed: int
+    slowest: str  # the id of the question that runs longest, "" where none does
+    seconds: float  # for how long it has run
+
+
+class _Slot:
+    """A place for one worker at a time, and what that works on."""
+
+    def __init__(self, memory: int, fork: bool, file_size: int = 0) -> None:
+        self.memory, self.fork = memory, fork
+        # It starts while the caller goes on.
+        self.worker: Optional[Worker] = Worker(memory, fork, file_size)
+        self.doing, self.begun = "", 0.0
+        self.sqlite_version = ""
+
+    def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """The reply to a job, from a new worker where the last one is spent."""
+        worker = self.worker = self.worker or Worker(self.memory, self.fork)
+        reply = worker.ask(job)
+        self.sqlite_version = worker.sqlite_version or self.sqlite_version
+        if reply.get("spent"):
+            self.worker = None
+            worker.kill()
+        return reply
+
+    def stop_if_late(self, now: float) -> None:
+        worker = self.worker
+        if worker is not None and now > worker.deadline and not worker.ended:
+            worker.stop()
+
+    def stop(self) -> None:
+        worker = self.worker
+        if worker is not None and not worker.ended:
+            worker.stop()
+
+    def close(self) -> None:
+        if self.worker is not None and not self.worker.ended:
+            self.worker.close()
+
+
+class Scorer:
+    """Puts questions to workers, replaces those that are spent, and makes outcomes of replies.
+
+    `databases` holds the ready databases by their ids, "" for the only one; each with those of its
+    test suite behind it. The memory of a run is shared among its workers.
+    """
+
+    def __init__(
+        self,
+        databases: Mapping[str, Sequence[Database]],
+        settings: Settings,
+        jobs: int = 1,
+        fork: bool = False,
+    ) -> None:
+        self.databases, self.settings = databases, settings
+        self.fork = fork
+        self.share = max(settings.memory // max(jobs, 1), MEMORY_SHARE)
+        self.jobs = jobs
+        self.slots: list[_Slot] = []
+        self.interrupted = False
         self.sqlite_version = ""
 
     def __enter__(self) -> Scorer:
-        self.worker = Worker(self.settings.memory, self.fork)  # it starts while the caller goes on
+        try:
+            for _ in range(self.jobs):
+                self.slots.append(_Slot(self.share, self.fork))
+        except ScoreError:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.worker is not None:
-            self.worker.close()
+        for slot in self.slots:
+            slot.close()
 
     def score(
-        self, pairs: Sequence[tuple[Question, Answer]], waiting: Callable[[str], None]
+        self,
+        pairs: Sequence[tuple[Question, Answer]],
+        watch: Callable[[Standing], None] = lambda _: None,
     ) -> list[Outcome]:
-        """An outcome per question, in order. `waiting` is told the id while one takes long.
+        """An outcome per question, in order; those so far where Ctrl-C comes (`interrupted`).
 
-        A candidate whose wall time ran out before its processor time is tried once more, alone,
-        after all others, so that a busy machine does not change a score.
+        `watch` is told now and then how far it is.
         """
-        replies = {q.id: self._first_try(q, answer, waiting) for q, answer in pairs}
+        jobs = {q.id: self._job(q, answer.sql) for q, answer in pairs if not answer.reason}
+        replies = self._ask_all(jobs, len(pairs) - len(jobs), watch)
         for question, answer in pairs:
-            if not replies[question.id].get("final", True):
-                replies[question.id] = self._ask(question, answer.sql, waiting)
-        return [outcome_of(q, answer, replies[q.id]) for q, answer in pairs]
+            if answer.reason:
+                replies[question.id] = {"reason": answer.reason, "note": answer.detail}
+        return [outcome_of(q, answer, replies[q.id]) for q, answer in pairs if q.id in replies]
 
-    def _first_try(
-        self, question: Question, answer: Answer, waiting: Callable[[str], None]
-    ) -> dict[str, Any]:
-        if answer.reason:
-            return {"reason": answer.reason, "note": answer.detail}
-        return self._ask(question, answer.sql, waiting)
+    def reference_results(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        """The first rows of each question's reference, or its reason and note."""
+        jobs = {question.id: self._job(question, None) for question in questions}
+        replies = self._ask_all(jobs, 0, lambda _: None)
+        if self.interrupted:
+            raise KeyboardInterrupt
+        return [replies[question.id] for question in questions]
 
-    def reference_result(
-        self, question: Question, waiting: Callable[[str], None]
-    ) -> dict[str, Any]:
-        """The first rows of a question's reference, or its reason and note."""
-        return self._ask(question, None, waiting)
+    def suite_replies(
+        self, outcomes: Sequence[Outcome], watch: Callable[[Standing], None]
+    ) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+        """For each outcome, the name of each database of its test suite and the reply there."""
+        places: dict[str, tuple[str, Database, dict[str, Any]]] = {}
+        for outcome in outcomes:
+            question = outcome.question._replace(traps=(), frozen=())
+            for database in self._databases(question)[1:] if question.sql else ():
+                job = {**self._job(question, outcome.sql), "uri": database.uri}
+                places[f"{question.id} {len(places)}"] = question.id, database, job
+        replies = self._ask_all({key: job for key, (_, _, job) in places.items()}, 0, watch)
+        found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+        for key, (id, database, _) in places.items():
+            if key in replies:
+                name = os.path.basename(database.source)
+                found.setdefault(id, []).append((name, replies[key]))
+        return found
 
-    def _ask(
-        self, question: Question, sql: Optional[str], waiting: Callable[[str], None]
-    ) -> dict[str, Any]:
-        job = self._job(question, sql)
-        reply = self._put(job, question, waiting)
+    def _databases(self, question: Question) -> Sequence[Database]:
+        return self.databases.get(question.db) or self.databases[""]
+
+    def _ask_all(
+        self, jobs: Mapping[str, dict[str, Any]], done: int, watch: Callable[[Standing], None]
+    ) -> dict[str, dict[str, Any]]:
+        """A reply to each job by its key, or to some where Ctrl-C comes.
+
+        A job that ended for want of memory or processor time that others used, or that took its
+        worker down, is tried once more, alone, after all others: so the number of workers and a
+        busy machine change no verdict.
+        """
+        work = _Work(jobs, done, watch, self._ask)
+        work.run(self.slots)
+        again = {key: jobs[key] for key, reply in work.replies.items() if self._undecided(reply)}
+        if again and not work.interrupted:
+            self._ask_alone(again, work)
+        self.interrupted = self.interrupted or work.interrupted
+        versions = [slot.sqlite_version for slot in self.slots if slot.sqlite_version]
+        self.sqlite_version = versions[0] if versions else self.sqlite_version
+        return work.replies
+
+    def _undecided(self, reply: Mapping[str, Any]) -> bool:
+        whole = self.share == self.settings.memory
+        return not reply.get("final", True) and not (whole and reply["reason"] == "too_large")
+
+    def _ask_alone(self, jobs: Mapping[str, dict[str, Any]], work: _Work) -> None:
+        if self.share < self.settings.memory:
+            slot = _Slot(self.settings.memory, self.fork)
+        else:
+            slot = self.slots[0]
+        work.jobs = {key: {**job, "loud": True} for key, job in jobs.items()}
+        try:
+            work.run([slot])
+        finally:
+            if slot not in self.slots:
+                slot.close()
+
+    @staticmethod
+    def _ask(slot: _Slot, job: dict[str, Any]) -> dict[str, Any]:
+        """The reply to one job; a query that only explains a verdict costs no verdict."""
+        reply = slot.ask(job)
         if reply["phase"] == "sort keys" and reply.get("spent"):
             job = {**job, "ties": False}  # reading the sort keys took the worker down
-            reply = self._put(job, question, waiting)
+            reply = slot.ask(job)
         if reply["phase"] == "trap" and reply.get("spent"):
             # A trap query took the worker down; the candidate's own verdict stands without it.
-            reply = self._put({**job, "traps": []}, question, waiting)
-            reply["untried"] = len(question.traps)
-        return reply
-
-    def _put(
-        self, job: Mapping[str, Any], question: Question, waiting: Callable[[str], None]
-    ) -> dict[str, Any]:
-        self.worker = self.worker or Worker(self.settings.memory, self.fork)
-        reply = self.worker.ask(job, lambda: waiting(question.id))
-        self.sqlite_version = self.worker.sqlite_version or self.sqlite_version
-        if reply.get("spent"):
-            self.worker.kill()
-            self.worker = None
+            reply = slot.ask({**job, "traps": []})
+            reply["untried"] = len(job["traps"])
         return reply
 
     def _job(self, question: Question, sql: Optional[str]) -> dict[str, Any]:
         return {
-            "uri": self.database.uri,
+            "uri": self._databases(question)[0].uri,
             "tables": question.tables,
             "contract": contract_keys(question.contract),
             "reference": question.sql,
+            "alternatives": question.alternatives,
+            "frozen": [frozen_json(frozen) for frozen in question.frozen],
+            "params": {name: packed(cell) for name, cell in question.params.items()},
             "candidate": sql,
             "traps": [(trap.name, trap.sql) for trap in question.traps],
             "ties": True,  # rows that tie on the reference's sort keys may swap
@@ -4303,60 +6156,220 @@ class Scorer:
         }
 
 
+class _Work:
+    """Jobs that workers share out among themselves, each in a thread of its own that waits."""
+
+    def __init__(
+        self,
+        jobs: Mapping[str, dict[str, Any]],
+        done: int,
+        watch: Callable[[Standing], None],
+        ask: Callable[[_Slot, dict[str, Any]], dict[str, Any]],
+    ) -> None:
+        self.jobs, self.watch, self.ask = jobs, watch, ask
+        self.done, self.total = done, done + len(jobs)
+        self.replies: dict[str, dict[str, Any]] = {}
+        self.interrupted = False
+        self.error: Optional[ScoreError] = None
+
+    def run(self, slots: Sequence[_Slot]) -> None:
+        """Asks all jobs. Stops workers past their deadlines; on Ctrl-C all of them, at once."""
+        import threading
+
+        self.waiting = iter(list(self.jobs))
+        self.lock = threading.Lock()
+        self.ended = threading.Event()
+        used = list(slots)[: len(self.jobs)]
+        self.running = len(used)
+        threads = [threading.Thread(target=self._serve, args=(slot,), daemon=True) for slot in used]
+        try:
+            for thread in threads:
+                thread.start()
+            while self.running:
+                self._look_after(used)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            for slot in used:
+                slot.stop()
+        for thread in threads:
+            thread.join()
+        if self.error is not None:
+            raise self.error
+
+    def _look_after(self, slots: Sequence[_Slot]) -> None:
+        if self.ended.wait(LOOK):
+            self.ended.clear()
+        now = time.monotonic()
+        for slot in slots:
+            slot.stop_if_late(now)
+        running = [(now - slot.begun, slot.doing) for slot in slots if slot.doing]
+        seconds, slowest = max(running, default=(0.0, ""))
+        replies = list(self.replies.values())
+        passed = sum(VERDICTS[reply["reason"]] == PASS for reply in replies)
+        self.watch(Standing(self.done + len(replies), self.total, passed, slowest, seconds))
+
+    def _serve(self, slot: _Slot) -> None:
+        try:
+            while not self.interrupted:
+                with self.lock:
+                    key = next(self.waiting, None)
+                if key is None:
+                    break
+                slot.doing, slot.begun = key, time.monotonic()
+                reply = self.ask(slot, self.jobs[key])
+                if not self.interrupted:
+                    self.replies[key] = reply
+        except ScoreError as error:
+            self.error = error
+            self.interrupted = True
+        finally:
+            slot.doing = ""
+            with self.lock:
+                self.running -= 1
+            self.ended.set()
+
+
+def frozen_json(frozen: Frozen) -> dict[str, Any]:
+    """Frozen rows on their way to a worker."""
+    rows = [list(map(packed, row)) for row in frozen.rows]
+    return {"columns": frozen.columns, "rows": rows, "file": frozen.file}
+
+
+def cores() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def open_databases(
+    found: Mapping[str, Found], suite: bool, settings: Settings
+) -> Iterator[dict[str, list[Database]]]:
+    """Every database ready to read, by its id, and those of its test suite behind it.
+
+    A dump is loaded into a private copy that only its owner may read. Raises ScoreError.
+    """
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        opened: dict[str, list[Database]] = {}
+        dumps = [place.path for place in found.values() if place.is_dump]
+        folder = stack.enter_context(private_folder()) if dumps else ""
+        for id, place in found.items():
+            if place.is_dump:
+                copy = os.path.join(folder, f"{len(opened)}.sqlite")
+                load_in_worker(place.path, copy, settings)
+                opened[id] = [Database(file_uri(copy) + "?mode=ro", place.path, copy)]
+                continue
+            paths = (place.path, *(place.suite if suite else ()))
+            opened[id] = [stack.enter_context(readable(path)) for path in paths]
+        yield opened
+
+
+def load_in_worker(path: str, copy: str, settings: Settings) -> None:
+    """Makes a database of a dump, in a process that can do nothing else. Raises ScoreError."""
+    try:
+        size = os.path.getsize(path)
+    except OSError as error:
+        raise ScoreError(f"{path}: cannot be read: {error.strerror}") from None
+    if size > DUMP_LIMIT:
+        raise ScoreError(f"{path}: a dump of more than {DUMP_LIMIT // MIB} MB; load it yourself")
+    job = {"dump": os.path.abspath(path), "copy": copy, "limit": settings.reference_timeout}
+    work = _Work({path: job}, 0, lambda _: None, lambda slot, job: slot.ask(job))
+    slot = _Slot(settings.memory, False, COPY_LIMIT)
+    work.run([slot])
+    slot.close()
+    if work.interrupted:
+        raise KeyboardInterrupt
+    reply = work.replies[path]
+    if reply["reason"]:
+        hint = "; a dump for SQLite is meant" if reply["reason"] == "sql_error" else ""
+        raise ScoreError(f"{path}: {reply['note']}{hint}")
+    os.chmod(copy, 0o400)
+
+
 def outcome_of(question: Question, answer: Answer, reply: Mapping[str, Any]) -> Outcome:
     """The outcome that a worker's reply, or the answers file itself, stands for."""
     reason = reply["reason"]
     note = visible(reply.get("note", ""))
-    if reply.get("phase") == "reference" and reason != "reference_error":
-        reason, note = "reference_error", f"the reference: {reason}: {note}"
+    if reply.get("phase") in ("reference", "alternative") and reason != "reference_error":
+        which = "the reference" if reply["phase"] == "reference" else "an alternative"
+        reason, note = "reference_error", f"{which}: {reason}: {note}"
     comparison = _unpack(reply["comparison"]) if "comparison" in reply else None
-    traps = tuple(reply.get("traps", ()))
-    seconds = reply.get("seconds", {"reference": 0.0, "candidate": 0.0})
-    return Outcome(
+    outcome = Outcome(
         question,
         reason,
-        _detail(question, reason, note, comparison, (traps, reply.get("untried", 0)), answer.line),
-        answer.sql,
-        answer.line,
-        traps,
-        comparison,
-        seconds["candidate"],
-        seconds["reference"],
+        sql=answer.sql,
+        line=answer.line,
+        traps=tuple(reply.get("traps", ())),
+        comparison=comparison,
+        seconds=reply.get("seconds", {}).get("candidate", 0.0),
+        reference_seconds=reply.get("seconds", {}).get("reference", 0.0),
+        accepted=visible(reply.get("accepted", "")),
     )
+    return outcome._replace(detail=_detail(outcome, note, reply.get("untried", 0)))
 
 
-def _detail(
-    question: Question,
-    reason: str,
-    note: str,
-    comparison: Optional[Comparison],
-    trapped: tuple[Sequence[str], int],
-    line: int,
-) -> tuple[str, ...]:
-    """One or two lines on why it is not a plain PASS. `trapped`: traps named, and traps untried."""
+def _detail(outcome: Outcome, note: str, untried: int) -> tuple[str, ...]:
+    """One or two lines on why it is not a plain PASS; `untried` traps could not be tried."""
+    reason, comparison = outcome.reason, outcome.comparison
+    accepted = (f"accepted: it matches {outcome.accepted}",) if outcome.accepted else ()
     if not reason:
-        return ()
-    if reason == "no_sql":
-        return (f"no_sql: {'nothing stands below its marker' if line else 'it has no marker'}",)
+        return accepted
     if reason == "vacuous":
-        return ("vacuous: the reference has no value to return, so agreeing with it shows little",)
+        what = "the reference has no value to return, so agreeing with it shows little"
+        return (f"vacuous: {what}", *accepted)
     if comparison is None:
         return (f"{reason}: {cut(note, 300)}",)
     first = f"{reason}: {describe(comparison)}"
-    names, untried = trapped
-    why = {trap.name: trap.why for trap in question.traps}
-    parts = [f"{name} ({why[name]})" for name in names]
+    why = {trap.name: trap.why for trap in outcome.question.traps}
+    parts = [f"{name} ({why[name]})" for name in outcome.traps]
     parts += [f"{untried} that could not be tried"] if untried else []
-    word = "trap" if len(names) == 1 else "traps"
+    word = "trap" if len(outcome.traps) == 1 else "traps"
     return (first, f"{reason}: {word}: {'; '.join(parts)}") if parts else (first,)
+
+
+def with_suite(
+    outcome: Outcome, replies: Sequence[tuple[str, Mapping[str, Any]]]
+) -> tuple[Outcome, tuple[str, ...]]:
+    """The outcome after its test suite, and the databases on which its reference did not run.
+
+    A database overturns a PASS where the candidate's result differs there, or where the candidate
+    does not run and its reference does. The verdict stays.
+    """
+    broken = []
+    for name, reply in replies:
+        there = outcome_of(outcome.question, Answer(outcome.sql, outcome.line), reply)
+        if there.reason == "reference_error":
+            broken.append(visible(name))
+        elif not there.passed:
+            detail = f"coincidence: on {visible(name)}: {there.detail[0]}"
+            return outcome._replace(reason="coincidence", detail=(detail,)), tuple(broken)
+    return outcome, tuple(broken)
 
 
 # ---- 13. evidence --------------------------------------------------------------------------------
 
 
 def questions_digest(questions: Sequence[Question]) -> str:
-    """A digest of ids, texts and references, eight hexadecimal digits."""
-    return _short_hash([[q.id, q.text, q.sql] for q in questions])
+    """A digest of ids, texts and all that defines the right answers, eight hexadecimal digits."""
+    return _short_hash([[q.id, q.text, q.sql, *_more_of(q)] for q in questions])
+
+
+def _more_of(question: Question) -> list[Any]:
+    """What a question of a set may have beside its text and reference; nothing in the ten."""
+    found: dict[str, Any] = {
+        "db": question.db,
+        "or": question.alternatives,
+        "rows": [
+            [f.columns, [[repr(cell) for cell in row] for row in f.rows]] for f in question.frozen
+        ],
+        "params": {name: repr(cell) for name, cell in question.params.items()},
+        "evidence": question.evidence,
+    }
+    filled = {name: value for name, value in found.items() if value}
+    return [filled] if filled else []
 
 
 def contracts_digest(questions: Sequence[Question]) -> str:
@@ -4379,10 +6392,19 @@ def database_digest(blocks: Iterable[bytes]) -> str:
 
     digest = hashlib.sha256()
     for i, block in enumerate(blocks):
-        if i == 0:
+        if i == 0 and block[:16] == SQLITE_MAGIC:  # a dump is taken as it is
             block = block[:24] + bytes(4) + block[28:92] + bytes(8) + block[100:]
         digest.update(block)
     return digest.hexdigest()
+
+
+def databases_digest(digests: Mapping[str, Sequence[str]]) -> str:
+    """One digest for several databases by id; a single one keeps its own."""
+    import hashlib
+
+    if list(digests) == [""]:
+        return digests[""][0]
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
 def signature_line(facts: Mapping[str, str]) -> str:
@@ -4416,13 +6438,19 @@ def percent(passed: int, total: int) -> str:
 
 def render_text(run: Run, style: Style, wrote: Sequence[str] = ()) -> str:
     """The report for a person; its last line is the score."""
-    lines = [f"scoring {visible(run.answers_name)} against {visible(run.db_name)}", ""]
+    form = f" ({run.answers_form})" if run.answers_form else ""
+    lines = [f"scoring {visible(run.answers_name)}{form} against {visible(run.db_name)}"]
+    lines += [f"questions: {visible(run.set_name)}"] if run.set_name else []
+    lines += ["", *(["interrupted: only what was scored so far", ""] if run.partial else [])]
     lines += [f"warning: {warning}" for warning in shown_warnings(run)]
     lines += [""] if run.warnings else []
     for outcome in run.outcomes:
         lines += _outcome_lines(outcome, style)
-    lines += ["", *_summary(run), *_interval(run), run.signature, _record_reminder(run)]
+    lines += ["", *_summary(run)]
+    lines += _breakdowns(run, blank=not lines[-1]) if run.set_name else []
+    lines += [*_interval(run), run.signature, _record_reminder(run)]
     lines += [f"wrote {visible(path)}" for path in wrote]
+    lines += [suite_line(run)] if run.suite is not None else []
     return "\n".join([*lines, score_line(run)]) + "\n"
 
 
@@ -4458,12 +6486,19 @@ def _verbose_lines(outcome: Outcome) -> list[str]:
     lines = [f"took {outcome.seconds:.3f} s, its reference {outcome.reference_seconds:.3f} s"]
     if outcome.sql:
         lines += [f"candidate (line {outcome.line}):", *_shown_sql(outcome.sql)]
-    lines += ["reference:", *_shown_sql(outcome.question.sql)]
+    for name, sql in _references(outcome.question):
+        lines += [f"{name}:", *_shown_sql(sql)]
     comparison = outcome.comparison
     for word in ("missing", "unexpected"):
         rows = getattr(comparison, word) if comparison is not None else ()
         lines += [f"{word}: {show_row(row, SAMPLE_TEXT)} x{n}" for row, n in rows]
     return [INDENT + line for line in lines]
+
+
+def _references(question: Question) -> list[tuple[str, str]]:
+    """The accepted SQL of a question, each with the word for it."""
+    named = [("reference", question.sql)] if question.sql else []
+    return named + [(f"alternative {i}", sql) for i, sql in enumerate(question.alternatives, 2)]
 
 
 def _shown_sql(sql: str) -> list[str]:
@@ -4507,9 +6542,83 @@ def _summary(run: Run) -> list[str]:
     if broken:
         lines.append(f"broken reference: {_listed(broken)}, counted as not passed")
         lines.append(f"of the {run.total - len(broken)} whose reference runs: {run.passed}")
+    lucky = [o.question.id for o in run.outcomes if o.reason == "coincidence"]
+    if lucky:
+        lines.append(f"coincidence: {_listed(lucky)}, right on this database only")
     if run.total < run.total_questions:
         lines.append(f"a part of the set: {run.total} of its {run.total_questions} questions")
     return lines
+
+
+DIFFICULTIES = ("easy", "simple", "medium", "moderate", "hard", "challenging", "extra")
+
+
+def difficulty_of(question: Question) -> str:
+    """How hard the set says that a question is, else how hard Spider's rules find its reference."""
+    return question.difficulty or (hardness(question.sql) if question.sql else "unrated")
+
+
+def _breakdowns(run: Run, blank: bool) -> list[str]:
+    """The score by difficulty and by database, each with its count; `blank` stands above them."""
+    rated = sum(bool(o.question.difficulty) for o in run.outcomes)
+    title = {0: "difficulty (Spider's rules)", run.total: "difficulty"}
+    by_level = _grouped((difficulty_of(o.question), o.passed) for o in run.outcomes)
+    places = {name: i for i, name in enumerate(DIFFICULTIES)}
+    levels = sorted(by_level, key=lambda name: (places.get(name, len(places)), name))
+    lines = [
+        *([] if blank else [""]),
+        *_table(title.get(rated, "difficulty (some by Spider's rules)"), levels, by_level),
+    ]
+    by_database = _grouped((o.question.db, o.passed) for o in run.outcomes)
+    if set(by_database) != {""}:
+        lines += ["", *_table("database", sorted(by_database), by_database)]
+    return [*lines, ""]
+
+
+def _grouped(pairs: Iterable[tuple[str, bool]]) -> dict[str, tuple[int, int]]:
+    """Passed and total by group."""
+    found: dict[str, tuple[int, int]] = {}
+    for name, passed in pairs:
+        right, total = found.get(name, (0, 0))
+        found[name] = right + passed, total + 1
+    return found
+
+
+def _table(title: str, names: Sequence[str], groups: Mapping[str, tuple[int, int]]) -> list[str]:
+    shown = [cut(visible(name)) or "(none)" for name in names]
+    width = max(map(len, (title, *shown)))
+    lines = [f"  {title:<{width}}  questions    EX %"]
+    for name, label in zip(names, shown):
+        passed, total = groups[name]
+        lines.append(f"  {label:<{width}}  {total:>9}  {percent(passed, total):>6}")
+    return lines
+
+
+def veiled(run: Run) -> Run:
+    """The run of a sealed set as it may be written down: ids, verdicts and counts alone."""
+    return run._replace(outcomes=tuple(map(_veiled_outcome, run.outcomes)), warnings=())
+
+
+def veiled_question(question: Question) -> Question:
+    """A question of a sealed set without its text, its references and what is told with it."""
+    return Question(question.id, "", "", "", db=question.db, difficulty=difficulty_of(question))
+
+
+def _veiled_outcome(outcome: Outcome) -> Outcome:
+    comparison = outcome.comparison
+    if comparison is not None:
+        comparison = Comparison(
+            comparison.reason, want_count=comparison.want_count, got_count=comparison.got_count
+        )
+    counts = f": {describe(comparison)}" if comparison and not outcome.passed else ""
+    return Outcome(
+        veiled_question(outcome.question),
+        outcome.reason,
+        (f"{outcome.reason}{counts or ': see the sealed set'}",) if outcome.reason else (),
+        comparison=comparison,
+        seconds=outcome.seconds,
+        reference_seconds=outcome.reference_seconds,
+    )
 
 
 def _listed(ids: Sequence[str]) -> str:
@@ -4532,17 +6641,22 @@ def _record_reminder(run: Run) -> str:
 
 def score_line(run: Run) -> str:
     """The line that a run comes down to."""
-    part = (
-        f"  [{run.total} of {run.total_questions} questions]"
-        if run.total < run.total_questions
-        else ""
-    )
+    part = ""
+    if run.total < run.total_questions or run.partial:
+        word = "interrupted: " if run.partial else ""
+        part = f"  [{word}{run.total} of {run.total_questions} questions]"
     return f"execution accuracy: {run.passed}/{run.total} ({percent(run.passed, run.total)}){part}"
+
+
+def suite_line(run: Run) -> str:
+    """The share that is right on every database of the test suites."""
+    right = run.suite or 0
+    return f"test-suite accuracy: {right}/{run.total} ({percent(right, run.total)})  [databases]"
 
 
 CSV_HEADER = (
     "question_id", "question", "verdict", "detail", "reason", "traps",
-    "rows_got", "rows_wanted", "seconds", "reference_seconds", "tool",
+    "rows_got", "rows_wanted", "seconds", "reference_seconds", "tool", "db_id", "difficulty",
 )  # fmt: skip
 
 
@@ -4560,10 +6674,13 @@ def render_csv(run: Run) -> str:
         cells = (
             o.question.id, visible(o.question.text), o.verdict, " | ".join(o.detail), o.reason,
             "; ".join(o.traps), *counts, f"{o.seconds:.3f}", f"{o.reference_seconds:.3f}",
-            visible(run.tool),
+            visible(run.tool), visible(o.question.db), visible(difficulty_of(o.question)),
         )  # fmt: skip
         writer.writerow(map(_defused, map(str, cells)))
-    return f"{out.getvalue()}\nexecution_accuracy,{run.passed}/{run.total}\n"
+    lines = [f"execution_accuracy,{run.passed}/{run.total}"]
+    lines += [f"test_suite_accuracy,{run.suite}/{run.total}"] if run.suite is not None else []
+    lines += [f"interrupted,{run.total} of {run.total_questions}"] if run.partial else []
+    return f"{out.getvalue()}\n" + "\n".join(lines) + "\n"
 
 
 def _defused(cell: str) -> str:
@@ -4571,15 +6688,45 @@ def _defused(cell: str) -> str:
     return "'" + cell if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
-def render_questions(questions: Sequence[Question]) -> str:
-    """The questions with their contracts."""
+def render_questions(
+    questions: Sequence[Question], sizes: Sequence[tuple[str, tuple[int, int, int]]] = ()
+) -> str:
+    """The questions as they were understood, and the size of each database by its name."""
     lines = []
     for question in questions:
-        lines.append(f"{question.id}  {visible(question.text)}")
-        keys = contract_keys(question.contract)
-        lines.append("     " + "; ".join(f"{key} = {value}" for key, value in keys.items()))
+        lines.append(f"{question.id}  {visible(question.text)}".rstrip())
+        lines += [f"     {line}" for line in _understood(question)]
+    if sizes:
+        width = max(len(visible(name)) for name, _ in sizes)
+        lines += ["", f"{'database':<{width}}  tables  columns  foreign keys"]
+        lines += [
+            f"{visible(name):<{width}}  {tables:>6}  {columns:>7}  {keys:>12}"
+            for name, (tables, columns, keys) in sizes
+        ]
     lines += ["", "Where a contract says nothing:", *(f"  {line}" for line in CONTRACT_DEFAULTS)]
     return "\n".join(lines) + "\n"
+
+
+def _understood(question: Question) -> list[str]:
+    """What was understood of a question beside its text."""
+    keys = contract_keys(question.contract)
+    contract = "; ".join(
+        f"{key} = {', '.join(value) if isinstance(value, list) else value}"
+        for key, value in keys.items()
+    )
+    facts = [
+        ("db", question.db),
+        ("difficulty", question.difficulty),
+        ("tables", ", ".join(question.tables)),
+        ("params", ", ".join(question.params)),
+        ("alternatives", str(len(question.alternatives) or "")),
+        ("frozen rows", ", ".join(f.file or str(len(f.rows)) for f in question.frozen)),
+        ("traps", ", ".join(trap.name for trap in question.traps) if question.place else ""),
+        ("version", question.version),
+        ("reviewed", question.reviewed),
+    ]
+    told = "; ".join(f"{name}: {visible(value)}" for name, value in facts if value)
+    return [line for line in (visible(contract), told) if line]
 
 
 CONTRACT_DEFAULTS = (
@@ -4596,14 +6743,16 @@ def render_reference(question: Question, reply: Mapping[str, Any]) -> str:
     """A question, its trap, its reference and what that returns."""
     lines = [
         f"{question.id}  {visible(question.text)}",
-        f"     watch for: {visible(question.trap)}",
-        *(f"     {line}" for line in question.sql.splitlines()),
+        *([f"     watch for: {visible(question.trap)}"] if question.trap else []),
+        *(f"     {visible(line)}" for line in question.sql.splitlines()),
     ]
+    for i, sql in enumerate(question.alternatives, 2):
+        lines += [f"     -- alternative {i}", *(f"     {visible(x)}" for x in sql.splitlines())]
     if reply["reason"]:
         lines.append(f"     -> {reply['reason']}: {visible(reply.get('note', ''))}")
     else:
         lines.append(f"     -> {', '.join(map(visible, reply['columns']))}")
-        lines += [f"        {show_row(tuple(map(_unpacked, row)))}" for row in reply["rows"]]
+        lines += [f"        {show_row(tuple(map(unpacked, row)))}" for row in reply["rows"]]
         rest = reply["count"] - len(reply["rows"])
         lines += [f"        and {rest:,} more rows"] if rest > 0 else []
     return "\n".join(lines) + "\n"
@@ -4642,24 +6791,38 @@ def escape_what_a_console_lacks() -> None:
 
 
 class Progress:
-    """One line on stderr that is rewritten while a question takes long; only on a terminal."""
+    """One line on stderr that is rewritten while a run lasts; only on a terminal."""
 
     def __init__(self, quiet: bool) -> None:
         self.on = not quiet and sys.stderr is not None and sys.stderr.isatty()
-        self.id, self.begun = "", 0.0
+        self.begun = self.told = time.monotonic()
+        self.shown = False
 
-    def waiting(self, question_id: str) -> None:
-        if not self.on:
+    def watch(self, standing: Standing) -> None:
+        now = time.monotonic()
+        if not self.on or now - self.told < 0.2:
             return
-        if question_id != self.id:
-            self.id, self.begun = question_id, time.monotonic()
-        sys.stderr.write(f"\r{question_id} running {time.monotonic() - self.begun:.0f} s\x1b[K")
+        self.told, self.shown = now, True
+        line = progress_line(standing, now - self.begun)
+        sys.stderr.write(f"\r{fitted(line, terminal_width(sys.stderr))}\x1b[K")
         sys.stderr.flush()
 
     def done(self) -> None:
-        if self.on and self.id:
+        if self.shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def progress_line(standing: Standing, elapsed: float) -> str:
+    """How far a run is, in words: done, passed so far, what takes long, time left."""
+    s = standing
+    parts = [f"{s.done}/{s.total} done"]
+    parts += [f"{percent(s.passed, s.done)} passed"] if s.done else []
+    parts += [f"{visible(s.slowest)} running {s.seconds:.0f} s"] if s.seconds >= 1 else []
+    if s.done and s.done < s.total and elapsed >= 1:
+        left = elapsed / s.done * (s.total - s.done)
+        parts.append(f"about {left:.0f} s left" if left < 90 else f"about {left / 60:.0f} min left")
+    return ", ".join(parts)
 
 
 def say(text: str, stream: Any = None) -> None:
@@ -4688,30 +6851,184 @@ def quoted(path: str) -> str:
     return shlex.quote(path)
 
 
-def read_answers_file(path: str) -> bytes:
-    """The bytes of an answers file or of standard input ("-"). Raises ScoreError."""
+def read_input(path: str, what: str, hint: str) -> bytes:
+    """The bytes of an input file or of standard input ("-"); `hint` says how to get one.
+
+    Raises ScoreError.
+    """
     import stat
 
     if path == "-":
         if sys.stdin is None:
-            raise ScoreError("standard input is closed; give an answers file")
+            raise ScoreError(f"standard input is closed; give {what} file")
         if sys.stdin.isatty():
-            say("reading answers from the terminal, end with Ctrl-D\n", sys.stderr)
+            say(f"reading {what} from the terminal, end with Ctrl-D\n", sys.stderr)
         data = sys.stdin.buffer.read(ANSWERS_LIMIT + 1)
     else:
         try:
             if not stat.S_ISREG(os.stat(path).st_mode):
-                raise ScoreError(f"{path}: not a regular file; answers are read from a file or '-'")
+                raise ScoreError(f"{path}: not a regular file; {what} are read from a file or '-'")
             with open(path, "rb") as file:
                 data = file.read(ANSWERS_LIMIT + 1)
         except FileNotFoundError:
-            hint = f"--init-answers {quoted(path)} writes a template"
             raise ScoreError(f"{path}: no such file; {hint}") from None
         except (OSError, ValueError) as error:
             raise ScoreError(f"{path}: cannot be read: {_cause(error)}") from None
     if len(data) > ANSWERS_LIMIT:
-        raise ScoreError(f"{path}: larger than {ANSWERS_LIMIT // MIB} MB, which no answers file is")
+        raise ScoreError(f"{path}: larger than {ANSWERS_LIMIT // MIB} MB, which no such file is")
     return data
+
+
+# -- sealed sets
+
+ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
+ARCHIVE_LIMIT = 2048 * MIB  # of all that an archive holds, unpacked
+SET_SUFFIXES = (".json", ".jsonl", ".sql", ".txt")
+
+
+class Archive:
+    """A zip that holds a question set, and perhaps its databases. Raises ScoreError throughout."""
+
+    def __init__(self, path: str, password: str) -> None:
+        import zipfile
+
+        self.path, self.password = path, password
+        try:
+            self.zip = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise ScoreError(f"{path}: a damaged zip: {_cause(error)}") from None
+        self.entries = {
+            info.filename: info for info in self.zip.infolist() if _is_content(info.filename)
+        }
+        if sum(info.file_size for info in self.entries.values()) > ARCHIVE_LIMIT:
+            limit = ARCHIVE_LIMIT // MIB
+            raise ScoreError(f"{path}: holds more than {limit} MB; keep the databases outside it")
+        self.set_name = ""
+
+    def question_set(self) -> QuestionSet:
+        """The one question set that it holds."""
+        found: dict[str, QuestionSet] = {}
+        refused: list[str] = []
+        for name in self.entries:
+            if name.lower().endswith(SET_SUFFIXES) and self._may_be_set(name):
+                try:
+                    found[name] = read_questions(self.read(name), f"{self.path}: {name}")
+                except ScoreError as error:
+                    if str(error).startswith(f"{self.path}: {name}: "):
+                        refused.append(str(error))
+                    else:
+                        raise
+        json_sets = [name for name in found if name.lower().endswith((".json", ".jsonl"))]
+        names = json_sets or list(found)
+        if len(names) > 1:
+            raise ScoreError(f"{self.path}: holds several question sets: {', '.join(names)}")
+        if not names:
+            raise ScoreError(refused[0] if refused else f"{self.path}: holds no question set")
+        self.set_name = names[0]
+        sealed = bool(self.entries[names[0]].flag_bits & 1)
+        questions = with_files(found[names[0]], self._csv)
+        return questions._replace(name=self.path, sealed=sealed)
+
+    def _may_be_set(self, name: str) -> bool:
+        """Dumps are not read as sets: they can be large, and decryption is slow."""
+        if not name.lower().endswith(".sql"):
+            return True
+        return QUESTION_MARK.search(decode(self.read(name, 65536))[0]) is not None
+
+    def _csv(self, name: str) -> bytes:
+        folder = os.path.dirname(self.set_name)
+        full = f"{folder}/{name}" if folder else name
+        if full not in self.entries:
+            raise ScoreError(f"{self.path}: {full}: no such file in it")
+        return self.read(full)
+
+    def read(self, name: str, most: int = ANSWERS_LIMIT) -> bytes:
+        """The first bytes of one file in it."""
+        with self._opened(name) as file:
+            data: bytes = self._guarded(name, lambda: file.read(most))
+        return data
+
+    def _opened(self, name: str) -> Any:
+        info = self.entries[name]
+        if info.flag_bits & 0x40 or info.compress_type == 99:
+            raise ScoreError(
+                f"{self.path}: is encrypted with a cipher that Python's zipfile cannot read, AES"
+                " perhaps; seal it with: zip -e"
+            )
+        if info.flag_bits & 1 and not self.password:
+            raise ScoreError(f"{self.path}: is sealed; give --password or set NL2SQL_PASSWORD")
+        key = self.password.encode("utf-8", "surrogateescape")
+        return self._guarded(name, lambda: self.zip.open(info, pwd=key or None))
+
+    def _guarded(self, name: str, work: Callable[[], Any]) -> Any:
+        """What `work` gives; a wrong password shows in one of several ways."""
+        import zipfile
+        import zlib
+
+        try:
+            return work()
+        except NotImplementedError as error:
+            raise ScoreError(f"{self.path}: {name}: cannot be unpacked: {error}") from None
+        except (RuntimeError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+            if self.entries[name].flag_bits & 1:
+                raise ScoreError(
+                    f"{self.path}: the password is wrong, or the zip damaged"
+                ) from None
+            raise ScoreError(f"{self.path}: {name}: damaged: {_cause(error)}") from None
+
+    def databases(self) -> list[str]:
+        """The names of the databases and dumps in it."""
+        suffixes = (*DATABASE_SUFFIXES, ".sql")
+        return [n for n in self.entries if n.endswith(suffixes) and n != self.set_name]
+
+    def unpack(self, folder: str) -> list[str]:
+        """Writes its databases into a folder, as --db-root would find them; their paths."""
+        import shutil
+
+        written = []
+        for name in self.databases():
+            parts = [part for part in re.split(r"[/\\]", name) if part][-2:]
+            if any(part in (".", "..") or ":" in part for part in parts):
+                raise ScoreError(f"{self.path}: {name}: no name for a file")
+            target = os.path.join(folder, "data", *parts)
+            os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+            with self._opened(name) as source, open(target, "xb") as file:
+                self._guarded(name, partial(shutil.copyfileobj, source, file, MIB))
+            written.append(target)
+        return written
+
+
+def _is_content(name: str) -> bool:
+    hidden = any(part.startswith(".") for part in name.split("/"))
+    return not (name.endswith("/") or hidden or name.startswith("__MACOSX/"))
+
+
+def with_files(found: QuestionSet, read: Callable[[str], bytes]) -> QuestionSet:
+    """The set with the rows of the CSV files that it names. Raises ScoreError."""
+    questions = []
+    for question in found.questions:
+        frozen = [
+            _frozen_from(f.file, read, question.place) if f.file else f for f in question.frozen
+        ]
+        questions.append(question._replace(frozen=tuple(frozen)))
+    return found._replace(questions=tuple(questions))
+
+
+def _frozen_from(file: str, read: Callable[[str], bytes], place: str) -> Frozen:
+    frozen = read_csv_rows(read(file), f"{place}: rows: {file}")
+    return frozen._replace(file=file)
+
+
+def file_beside(path: str) -> Callable[[str], bytes]:
+    """A reader of files by their names in the folder of another file, and not outside it."""
+    folder = os.path.dirname(path)
+
+    def read(name: str) -> bytes:
+        if os.path.isabs(name) or ".." in re.split(r"[/\\]", name):
+            raise ScoreError(f"{path}: rows: {name}: a file beside the set is meant")
+        return read_input(os.path.join(folder, name), "rows", f"{path} names it")
+
+    return read
 
 
 def _cause(error: BaseException) -> str:
@@ -4862,8 +7179,11 @@ def grade(
     question = find_question(question_id, QUESTIONS if questions is None else questions)
     reason, detail = screen(sql or "")
     answer = Answer(sql or "", 1, reason, detail)
-    with readable(db) as database, Scorer(database, settings) as scorer:
-        return scorer.score([(question, answer)], lambda _: None)[0]
+    with readable(db) as database, Scorer({"": [database]}, settings) as scorer:
+        outcomes = scorer.score([(question, answer)])
+    if not outcomes:
+        raise KeyboardInterrupt
+    return outcomes[0]
 
 
 # ---- 17. command line ----------------------------------------------------------------------------
@@ -4874,6 +7194,11 @@ first steps:
   python score_nl2sql.py --answers answers.sql        score it
   python score_nl2sql.py --show-reference --only Q02  look at a reference query and its result
   python score_nl2sql.py --list                       the questions and how results are compared
+
+your own questions, or a published set:
+  python score_nl2sql.py --questions mine.sql --db shop.db --answers answers.sql
+  python score_nl2sql.py --questions dev.json --db-root database --answers predicted.txt
+  python score_nl2sql.py --questions dev.json --db-root dev_databases --answers predict_dev.json
 """
 
 EXIT_CODES = """\
@@ -4900,7 +7225,8 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     _add_modes(parser.add_argument_group("what to do"))
-    _add_input(parser.add_argument_group("questions and data"))
+    _add_questions(parser.add_argument_group("questions"))
+    _add_data(parser.add_argument_group("data"))
     _add_limits(parser.add_argument_group("limits"))
     _add_output(parser.add_argument_group("output"))
     return parser
@@ -4923,6 +7249,12 @@ def _add_modes(group: Any) -> None:
     group.add_argument("--init-answers", metavar="PATH", help="write an answers file to fill in")
     group.add_argument("--answers", metavar="FILE", help="score an answers file, - for stdin")
     group.add_argument(
+        "--answers-format",
+        choices=("auto", *ANSWER_FORMS),
+        default="auto",
+        help="what form the answers have (default: %(default)s, by their content)",
+    )
+    group.add_argument(
         "--show-reference", action="store_true", help="show each reference, its trap and its result"
     )
     group.add_argument("--list", action="store_true", help="list the questions and their contracts")
@@ -4931,12 +7263,29 @@ def _add_modes(group: Any) -> None:
     )
 
 
-def _add_input(group: Any) -> None:
+def _add_questions(group: Any) -> None:
     group.add_argument(
-        "--db",
-        metavar="PATH",
-        default=DEFAULT_DB,
-        help="the database; the default is built when it is missing (default: %(default)s)",
+        "--questions",
+        metavar="FILE",
+        action="append",
+        help="a question set in place of the ten: commented SQL, JSON, JSON Lines, gold lines or a"
+        " zip of one; gold lines take their texts from a second file",
+    )
+    group.add_argument(
+        "--password",
+        metavar="WORD",
+        help="of a sealed zip; NL2SQL_PASSWORD in the environment does not show in process lists",
+    )
+    group.add_argument(
+        "--reveal", action="store_true", help="write a sealed set's questions into files as well"
+    )
+    group.add_argument(
+        "--lang", metavar="CODE", help="the questions' language; the ten have en, it, zh-Hant"
+    )
+    group.add_argument(
+        "--contract",
+        choices=tuple(PRESETS),
+        help="compare as a published evaluator does, for every question",
     )
     group.add_argument(
         "--only", metavar="IDS", action="append", help="only these questions: Q01,Q05 or Q02-Q04"
@@ -4944,9 +7293,31 @@ def _add_input(group: Any) -> None:
     group.add_argument(
         "-k", metavar="TEXT", dest="containing", help="only questions with this text"
     )
+    group.add_argument("--limit", metavar="N", type=_count, help="only the first N of these")
+
+
+def _add_data(group: Any) -> None:
+    group.add_argument(
+        "--db",
+        metavar="PATH",
+        help=f"the database; the default is built when it is missing (default: {DEFAULT_DB})",
+    )
+    group.add_argument(
+        "--db-root",
+        metavar="DIR",
+        help="the folder of a set's databases: DIR/ID/ID.sqlite, DIR/ID.sqlite or a dump, ID.sql",
+    )
+    group.add_argument(
+        "--suite",
+        action="store_true",
+        help="run every PASS on the further databases DIR/ID/*.sqlite too",
+    )
 
 
 def _add_limits(group: Any) -> None:
+    group.add_argument(
+        "--jobs", metavar="N", type=_count, help="queries at a time (default: the cores)"
+    )
     group.add_argument(
         "--timeout",
         metavar="SECONDS",
@@ -5041,18 +7412,72 @@ def check_args(args: argparse.Namespace) -> None:
     if len(modes) > 1:
         shown = " and ".join("--" + mode.replace("_", "-") for mode in modes)
         raise ScoreError(f"{shown} are different things to do; give one of them")
-    for name in ("csv", "fail_under", "tool"):
-        if modes != ["answers"] and getattr(args, name) not in (None, ""):
+    for name in ("csv", "fail_under", "tool", "suite"):
+        value = getattr(args, name)
+        if modes != ["answers"] and value is not None and value is not False and value != "":
             raise ScoreError(f"--{name.replace('_', '-')} goes with --answers")
+    _check_questions(args)
     if args.csv is not None and args.csv != "-":
         check_writable(args.csv)
-        for name, other in (("answers", args.answers), ("database", args.db)):
+        inputs = [("answers", args.answers), ("database", args.db or DEFAULT_DB)]
+        inputs += [("questions", path) for path in args.questions or ()]
+        for name, other in inputs:
             if os.path.realpath(args.csv) == os.path.realpath(other):
                 raise ScoreError(
                     f"{args.csv}: --csv would overwrite the {name}; choose another name"
                 )
     if args.quiet and args.verbose:
         raise ScoreError("-q and -v cannot both be meant")
+
+
+def _check_questions(args: argparse.Namespace) -> None:
+    files = args.questions or []
+    if len(files) > 2:
+        raise ScoreError(
+            "--questions: one file is meant, or gold lines and the file of their texts"
+        )
+    if args.db is not None and args.db_root is not None:
+        raise ScoreError("--db and --db-root are two ways to say one thing; give one of them")
+    for name in ("db_root", "suite", "password", "reveal"):
+        if not files and getattr(args, name):
+            raise ScoreError(f"--{name.replace('_', '-')} goes with --questions")
+    if args.suite and args.db is not None:
+        raise ScoreError("--suite goes with --db-root, whose folders hold several databases each")
+    if "-" in files and (args.answers == "-" or files.count("-") > 1):
+        raise ScoreError("standard input can be read once only; give a file for the other")
+
+
+def open_set(args: argparse.Namespace) -> tuple[QuestionSet, Optional[Archive]]:
+    """The chosen questions as they were understood, and the zip that they came in, if one."""
+    archive = None
+    if not args.questions:
+        found = QuestionSet(QUESTIONS)
+    else:
+        sets = [_read_set(path, args) for path in args.questions]
+        found, archive = sets[0]
+        if len(sets) == 2:
+            gold, texts = sorted(sets, key=lambda pair: not pair[0].form.startswith("gold"))
+            found, archive = with_texts(gold[0], texts[0]), gold[1] or texts[1]
+    questions = found.questions
+    if args.lang is not None:
+        questions = in_language(questions, args.lang)
+    if args.contract:
+        rules = PRESETS[args.contract]
+        questions = tuple(question._replace(contract=rules) for question in questions)
+    return found._replace(questions=questions), archive
+
+
+def _read_set(path: str, args: argparse.Namespace) -> tuple[QuestionSet, Optional[Archive]]:
+    hint = "a question set is commented SQL, JSON or a zip"
+    if path != "-" and os.path.isfile(path):
+        with open(path, "rb") as file:
+            magic = file.read(4)
+        if magic in ZIP_MAGIC:
+            archive = Archive(path, args.password or os.environ.get("NL2SQL_PASSWORD", ""))
+            return archive.question_set(), archive
+    data = read_input(path, "questions", hint)
+    name = "standard input" if path == "-" else path
+    return with_files(read_questions(data, name), file_beside(path)), None
 
 
 def selected(args: argparse.Namespace, questions: Sequence[Question]) -> list[Question]:
@@ -5063,7 +7488,9 @@ def selected(args: argparse.Namespace, questions: Sequence[Question]) -> list[Qu
         chosen = [question for question in chosen if question.id in wanted]
     if args.containing is not None:
         text = args.containing.casefold()
-        chosen = [q for q in chosen if text in f"{q.id} {q.text} {q.trap}".casefold()]
+        chosen = [q for q in chosen if text in f"{q.id} {q.text} {q.trap} {q.db}".casefold()]
+    if args.limit is not None:
+        chosen = chosen[: args.limit]
     if not chosen:
         holding = f" with {args.containing!r} in it" if args.containing is not None else ""
         raise ScoreError(f"no question{holding} is selected; --list shows them all")
@@ -5073,26 +7500,41 @@ def selected(args: argparse.Namespace, questions: Sequence[Question]) -> list[Qu
 def _ids(text: str, questions: Sequence[Question]) -> set[str]:
     """The ids that `Q01,Q05` or `Q02-Q04` names; q1 is Q01."""
     ids = [question.id for question in questions]
+    known = set(ids)
     wanted: set[str] = set()
     for part in re.sub(r"\s*-\s*", "-", text).replace(",", " ").split():
-        first, dash, last = part.partition("-")
-        a = find_question(first, questions).id
-        b = find_question(last, questions).id if dash else a
-        span = ids[ids.index(a) : ids.index(b) + 1]
+        first, last = (part, part) if part in known else _ends(part, questions)
+        span = ids[ids.index(first) : ids.index(last) + 1]
         if not span:
             raise ScoreError(f"--only: {part} runs backwards")
         wanted.update(span)
     return wanted
 
 
-def ready_database(args: argparse.Namespace) -> str:
+def _ends(part: str, questions: Sequence[Question]) -> tuple[str, str]:
+    """The first and the last id of a range; ids may hold dashes themselves."""
+    dashes = [match.start() for match in re.finditer("-", part)]
+    for at in dashes:
+        try:
+            first, last = (
+                find_question(part[:at], questions),
+                find_question(part[at + 1 :], questions),
+            )
+        except ScoreError:
+            continue
+        return first.id, last.id
+    one = part if len(dashes) != 1 else part.partition("-")[0]
+    id = find_question(one, questions).id  # says what is wrong with it
+    return (id, id) if not dashes else (id, find_question(part.partition("-")[2], questions).id)
+
+
+def ready_database(path: Optional[str]) -> str:
     """The database's path; the default one is built when it is missing. Raises ScoreError."""
-    path: str = args.db
+    if path is None and not os.path.exists(DEFAULT_DB):
+        build_default_database(DEFAULT_DB)
+        say(f"built {DEFAULT_DB} with {MAKER}\n", sys.stderr)
+    path = DEFAULT_DB if path is None else path
     if os.path.isfile(path):
-        return path
-    if path == DEFAULT_DB and not os.path.exists(path):
-        build_default_database(path)
-        say(f"built {path} with {MAKER}\n", sys.stderr)
         return path
     if os.path.exists(path):
         raise ScoreError(f"{path}: not a regular file")
@@ -5101,109 +7543,282 @@ def ready_database(args: argparse.Namespace) -> str:
     )
 
 
+class Data(NamedTuple):
+    """Where the questions' databases are, by their ids, and a name for all of them."""
+
+    found: Mapping[str, Found]
+    name: str
+
+
 @contextmanager
-def open_scorer(args: argparse.Namespace) -> Iterator[Scorer]:
-    """A scorer on the chosen database, under the limits that were given."""
+def located_data(
+    args: argparse.Namespace, questions: Sequence[Question], archive: Optional[Archive]
+) -> Iterator[Data]:
+    """The data of the chosen questions; what a zip holds of it is unpacked meanwhile."""
+    if archive is None or args.db or args.db_root or not archive.databases():
+        yield _located(args, questions)
+        return
+    with private_folder() as folder:
+        written = archive.unpack(folder)
+        if len(written) == 1 and not any(question.db for question in questions):
+            yield Data({"": Found(written[0])}, archive.path)
+            return
+        _check_database_ids(archive.path, questions)
+        try:
+            found = find_databases(os.path.join(folder, "data"), _needed(questions))
+        except ScoreError as error:
+            raise ScoreError(f"{archive.path}: {str(error).partition(': ')[2]}") from None
+        yield Data(found, archive.path)
+
+
+def _located(args: argparse.Namespace, questions: Sequence[Question]) -> Data:
+    if args.db_root is not None:
+        _check_database_ids(args.db_root, questions)
+        return Data(find_databases(args.db_root, _needed(questions)), args.db_root)
+    named = sorted({question.db for question in questions} - {""})
+    if len(named) > 1 or (named and args.db is None):
+        more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+        way = "--db-root DIR" if len(named) > 1 else "--db FILE or --db-root DIR"
+        raise ScoreError(
+            f"the questions are about the {'databases' if len(named) > 1 else 'database'}"
+            f" {', '.join(named[:3])}{more}; say where to find {'them' if len(named) > 1 else 'it'}"
+            f" with {way}"
+        )
+    path = ready_database(args.db)
+    return Data({"": Found(path)}, path)
+
+
+def _check_database_ids(root: str, questions: Sequence[Question]) -> None:
+    without = [question.id for question in questions if not question.db]
+    if without:
+        raise ScoreError(
+            f"{root}: {_few(without)}: no database id to look for; --db FILE serves all questions"
+        )
+
+
+def _needed(questions: Sequence[Question]) -> dict[str, list[str]]:
+    """The questions that need each database, by their ids."""
+    needed: dict[str, list[str]] = {}
+    for question in questions:
+        needed.setdefault(question.db, []).append(question.id)
+    return needed
+
+
+@contextmanager
+def open_scorer(
+    args: argparse.Namespace, questions: Sequence[Question], archive: Optional[Archive]
+) -> Iterator[tuple[Scorer, str]]:
+    """A scorer on the questions' data, under the limits that were given; and the data's name."""
+    remove_left_folders()
     settings = Settings(args.timeout, args.reference_timeout, args.max_rows)
-    with readable(ready_database(args)) as database, Scorer(database, settings, True) as scorer:
-        yield scorer
+    jobs = min(args.jobs or min(cores(), 1 + len(questions) // QUESTIONS_A_JOB), len(questions))
+    with located_data(args, questions, archive) as data:
+        opened = open_databases(data.found, args.suite, settings)
+        with opened as databases, Scorer(databases, settings, jobs, True) as scorer:
+            yield scorer, data.name
 
 
 def init_answers(args: argparse.Namespace) -> int:
-    questions = selected(args, QUESTIONS)
+    chosen, _ = open_set(args)
+    questions = selected(args, chosen.questions)
     path = args.init_answers
+    hidden = chosen.sealed and not args.reveal
+    template = answers_template(list(map(veiled_question, questions)) if hidden else questions)
     if path == "-":
-        say(answers_template(questions))
+        say(template)
         return 0
-    write_file(path, answers_template(questions), new=True)
+    write_file(path, template, new=True)
+    ids = "; the set is sealed, so only their ids (--reveal)" if hidden else ""
+    options = "".join(f" --questions {quoted(name)}" for name in args.questions or ())
     say(
-        f"wrote {visible(path)} with {_questions(len(questions))}\n"
+        f"wrote {visible(path)} with {_counted(len(questions), 'question')}{ids}\n"
         f"next: paste the SQL that your tool writes below each question, then run\n"
-        f"  python score_nl2sql.py --answers {visible(quoted(path))}\n"
+        f"  python score_nl2sql.py{visible(options)} --answers {visible(quoted(path))}\n"
     )
     return 0
 
 
-def _questions(count: int) -> str:
-    return "1 question" if count == 1 else f"{count} questions"
-
-
 def list_questions(args: argparse.Namespace) -> int:
-    say(render_questions(selected(args, QUESTIONS)))
+    chosen, archive = open_set(args)
+    questions = selected(args, chosen.questions)
+    sizes = list(_sizes(args, questions, archive))
+    if is_hidden(chosen, args, sys.stdout):
+        questions = [
+            veiled_question(question)._replace(contract=question.contract) for question in questions
+        ]
+    if chosen.name:
+        about = f"{chosen.form}, {_counted(len(chosen.questions), 'question')}"
+        say(f"{visible(chosen.name)}: {visible(about)}\n\n")
+    for warning in chosen.warnings:
+        say(f"warning: {visible(warning)}\n")
+    say(render_questions(questions, sizes))
     return 0
 
 
+def _sizes(
+    args: argparse.Namespace, questions: Sequence[Question], archive: Optional[Archive]
+) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    """The name and size of each database that is there; nothing is built to be listed."""
+    told = args.db_root or (archive is not None and archive.databases())
+    if not told and not os.path.exists(args.db or DEFAULT_DB):
+        return
+    if not told and args.db is None and any(question.db for question in questions):
+        return
+    located = located_data(args, questions, archive)
+    with located as data, open_databases(data.found, False, STANDARD) as databases:
+        for id, (database, *_) in sorted(databases.items()):
+            yield id or data.name, database_size(database)
+
+
+def is_hidden(chosen: QuestionSet, args: argparse.Namespace, stream: Any) -> bool:
+    """Whether a sealed set stays sealed: a stream that is no terminal may be a file."""
+    return chosen.sealed and not args.reveal and not (stream is not None and stream.isatty())
+
+
 def show_reference(args: argparse.Namespace) -> int:
-    questions = selected(args, QUESTIONS)
-    with open_scorer(args) as scorer:
-        for i, question in enumerate(questions):
-            reply = scorer.reference_result(question, lambda _: None)
-            say(("\n" if i else "") + render_reference(question, reply))
+    chosen, archive = open_set(args)
+    questions = selected(args, chosen.questions)
+    if is_hidden(chosen, args, sys.stdout):
+        raise ScoreError(
+            f"{chosen.name}: is sealed; --reveal shows its references outside a terminal"
+        )
+    with open_scorer(args, questions, archive) as (scorer, _):
+        replies = scorer.reference_results(questions)
+    shown = [render_reference(question, reply) for question, reply in zip(questions, replies)]
+    say("\n".join(shown))
     return 0
 
 
 def score_answers(args: argparse.Namespace) -> int:
-    questions = selected(args, QUESTIONS)
-    data = read_answers_file(args.answers)
-    progress = Progress(args.quiet)
-    with open_scorer(args) as scorer:
-        answers = read_answers(data, QUESTIONS)
-        digest = Later(lambda: database_digest(file_blocks(scorer.database.source)))
-        pairs = [(question, answers.by_id[question.id]) for question in questions]
+    chosen, archive = open_set(args)
+    questions = selected(args, chosen.questions)
+    hint = f"--init-answers {quoted(args.answers)} writes a template"
+    data = read_input(args.answers, "answers", hint)
+    name = "standard input" if args.answers == "-" else args.answers
+    with open_scorer(args, questions, archive) as (scorer, data_name):
         try:
-            outcomes = scorer.score(pairs, progress.waiting)
-        finally:
-            progress.done()
-        sqlite_version = scorer.sqlite_version or own_sqlite_version()
-        facts = signature_facts(questions, digest.value(), scorer.settings, sqlite_version)
+            answers = read_answers(data, chosen.questions, args.answers_format)
+        except ScoreError as error:
+            raise ScoreError(f"{name}: {error}") from None
+        pairs = [(question, answers.by_id[question.id]) for question in questions]
+        outcomes, suite, warnings, digest = _scored(args, scorer, pairs)
+        version = scorer.sqlite_version or own_sqlite_version()
+        facts = signature_facts(chosen, questions, (digest, version), scorer.settings)
+    about = f"{chosen.name} ({chosen.form}, {_counted(len(chosen.questions), 'question')})"
     run = Run(
-        tuple(outcomes),
-        "standard input" if args.answers == "-" else args.answers,
-        args.db,
+        outcomes,
+        name,
+        data_name,
         args.tool,
-        len(QUESTIONS),
+        len(chosen.questions),
         signature_line(facts),
-        answers.warnings,
+        chosen.warnings + answers.warnings + warnings,
+        "; ".join(filter(None, (ANSWER_FORMS[answers.form], answers.pairing))),
+        about if chosen.name else "",
+        scorer.interrupted,
+        suite,
     )
-    return report(run, args)
+    return report(run, args, chosen)
+
+
+def _scored(
+    args: argparse.Namespace, scorer: Scorer, pairs: Sequence[tuple[Question, Answer]]
+) -> tuple[tuple[Outcome, ...], Optional[int], tuple[str, ...], str]:
+    """The outcomes, how many hold on their test suites, warnings, and the data's digest."""
+    files = {id: [d.source for d in found] for id, found in scorer.databases.items()}
+    digest = Later(
+        lambda: databases_digest(
+            {
+                id: [database_digest(file_blocks(f)) for f in sources]
+                for id, sources in files.items()
+            }
+        )
+    )
+    progress = Progress(args.quiet)
+    try:
+        outcomes = scorer.score(pairs, progress.watch)
+        suite: Optional[int] = None
+        warnings: tuple[str, ...] = ()
+        if args.suite and not scorer.interrupted:
+            outcomes, suite, warnings = _suite_scored(scorer, outcomes, progress)
+    finally:
+        progress.done()
+    return tuple(outcomes), suite, warnings, digest.value()
+
+
+def _suite_scored(
+    scorer: Scorer, outcomes: Sequence[Outcome], progress: Progress
+) -> tuple[list[Outcome], Optional[int], tuple[str, ...]]:
+    passed = [outcome for outcome in outcomes if outcome.passed]
+    replies = scorer.suite_replies(passed, progress.watch)
+    if scorer.interrupted:
+        return list(outcomes), None, ("the test suites were not finished",)
+    checked = []
+    broken: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if outcome.passed:
+            outcome, names = with_suite(outcome, replies.get(outcome.question.id, ()))
+            broken.update({outcome.question.id: list(names)} if names else {})
+        checked.append(outcome)
+    warnings = []
+    bare = sorted({o.question.db for o in passed if o.question.id not in replies})
+    if bare:
+        warnings.append(f"no test-suite databases for {', '.join(bare[:8])}")
+    if broken:
+        where = sorted({name for names in broken.values() for name in names})
+        warnings.append(
+            f"{_few(list(broken))}: the reference does not run on {', '.join(where[:8])}"
+        )
+    right = sum(o.passed and o.reason != "coincidence" for o in checked)
+    return checked, right, tuple(warnings)
 
 
 def signature_facts(
-    questions: Sequence[Question], digest: str, settings: Settings, sqlite_version: str
+    chosen: QuestionSet,
+    questions: Sequence[Question],
+    data: tuple[str, str],
+    settings: Settings,
 ) -> dict[str, str]:
-    """What two people must have in common for their scores to be comparable."""
+    """What two people must have in common for their scores to be comparable.
+
+    `data` is the databases' digest and the version of SQLite.
+    """
     # Limits only where they were changed.
     names = ("timeout", "reference_timeout", "max_rows")
-    chosen = {name: getattr(settings, name) for name in names}
-    limits = {n: f"{value:g}" for n, value in chosen.items() if value != getattr(STANDARD, n)}
+    limits = {name: getattr(settings, name) for name in names}
+    changed = {n: f"{value:g}" for n, value in limits.items() if value != getattr(STANDARD, n)}
     return {
         "questions": questions_digest(questions),
-        "asked": f"{len(questions)}/{len(QUESTIONS)}",
+        "asked": f"{len(questions)}/{len(chosen.questions)}",
         "contract": contracts_digest(questions),
-        "db": digest[:12],
+        "db": data[0][:12],
         "scorer": scorer_version(),
         "variants": "0",
         "seed": str(SEED),
-        **limits,
-        "sqlite": sqlite_version,
+        **changed,
+        "sqlite": data[1],
         "python": python_version(),
     }
 
 
-def report(run: Run, args: argparse.Namespace) -> int:
+def report(run: Run, args: argparse.Namespace, chosen: QuestionSet) -> int:
     """Writes what was asked for, prints the report and returns the exit code."""
     out = sys.stderr if args.csv == "-" else sys.stdout
     wrote = []
+    table = render_csv(veiled(run) if chosen.sealed and not args.reveal else run)
     if args.csv not in (None, "-"):
-        write_file(args.csv, render_csv(run))
+        write_file(args.csv, table)
         wrote.append(args.csv)
     if args.quiet:
         say(score_line(run) + "\n", out)
     else:
+        shown = veiled(run) if is_hidden(chosen, args, out) else run
         style = Style(wants_colour(out, args.color, os.environ), terminal_width(out), args.verbose)
-        say(render_text(run, style, wrote), out)
+        say(render_text(shown, style, wrote), out)
     if args.csv == "-":
-        say(render_csv(run))
+        say(table)
+    if run.partial:
+        return 130
     if all(outcome.reason == "reference_error" for outcome in run.outcomes):
         why = run.outcomes[0].detail[0].partition(": ")[2]
         raise ScoreError(f"{run.db_name}: no reference runs on it ({why}), so nothing was scored")

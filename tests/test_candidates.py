@@ -30,14 +30,14 @@ class Candidates(unittest.TestCase):
         path = os.path.join(cls.folder.name, "messy.db")
         maker.build(path)
         cls.table = load_table()
-        with scorer.readable(path) as database, scorer.Scorer(database, scorer.STANDARD) as desk:
+        with scorer.readable(path) as database, scorer.Scorer({"": [database]}, scorer.STANDARD) as desk:
             cls.right = [(case, cls.score(desk, case)) for case in cls.table["right"]]
             cls.wrong = [(case, cls.score(desk, case)) for case in cls.table["wrong"]]
 
     @staticmethod
     def score(desk, case):
         pair = BY_ID[case["question"]], scorer.Answer(case["sql"], 1)
-        return desk.score([pair], lambda _: None)[0]
+        return desk.score([pair])[0]
 
     def test_enough_of_each(self):
         for kind in ("right", "wrong"):
@@ -76,12 +76,12 @@ class Geography(unittest.TestCase):
         with open(os.path.join(GEOGRAPHY, "questions.json"), encoding="utf-8") as file:
             records = json.load(file)
         path = os.path.join(GEOGRAPHY, "geography.sqlite")
-        with scorer.readable(path) as database, scorer.Scorer(database, scorer.STANDARD) as desk:
+        with scorer.readable(path) as database, scorer.Scorer({"": [database]}, scorer.STANDARD) as desk:
             pairs = [
                 (scorer.Question(f"Q{i}", r["question"], "", r["query"]), scorer.Answer(r["query"], 1))
                 for i, r in enumerate(records)
             ]
-            reasons = [outcome.reason for outcome in desk.score(pairs, lambda _: None)]
+            reasons = [outcome.reason for outcome in desk.score(pairs)]
         self.assertEqual(len(reasons), 246)
         self.assertEqual(sum(scorer.VERDICTS[reason] == "PASS" for reason in reasons), 244)
         self.assertEqual(reasons.count("reference_error"), 2)

@@ -376,7 +376,7 @@ class Report(Scratch):
         self.assertEqual(self.ended.err, "")
 
     def test_first_line(self):
-        self.assertEqual(self.lines[0], "scoring mixed.sql against nl2sql-eval.db")
+        self.assertEqual(self.lines[0], "scoring mixed.sql (commented) against nl2sql-eval.db")
 
     def test_verdict_lines(self):
         found = [VERDICT.match(line) for line in self.lines]
@@ -793,7 +793,7 @@ class Showing(Scratch):
 
     def test_build_parser(self):
         args = scorer.build_parser().parse_args(["--answers", "a.sql", "-q", "--variants", "0"])
-        self.assertEqual((args.answers, args.db), ("a.sql", "nl2sql-eval.db"))
+        self.assertEqual((args.answers, args.db, args.jobs), ("a.sql", None, None))
 
     def test_standard_input(self):
         rows = [
@@ -1501,7 +1501,8 @@ class Processes(Scratch):
         self.assertFalse(left, "a process was left")
         self.assertNotIn("Traceback", ended.err)
         self.assertLessEqual(len(ended.err.split("\n")), 3)
-        self.assertNotIn("execution accuracy", ended.out)
+        self.assertIn("interrupted: only what was scored so far", ended.out)
+        self.assertRegex(ended.out.splitlines()[-1], r"^execution accuracy: 0/\d \(0%\)  \[interrupted: ")
 
 
 if __name__ == "__main__":
