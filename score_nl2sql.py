@@ -1419,14 +1419,19 @@ def _hardness_class(part1: int, part2: int, others: int) -> str:
     return "hard" if part1 <= 1 and others == 0 and part2 <= 1 else "extra"
 
 
+# The same tokens as TOKEN's in one go, comments first: a report rates a thousand references.
+WORDS = re.compile(
+    r"""--[^\n]*|(?s:/\*.*?(?:\*/|\Z))|'[^']*'?|"[^"]*"?|`[^`]*`?|\[[^\]]*\]?
+      |[^\W\d][\w$]*|\.?\d[\w.]*|<=|>=|<>|==|!=|\|\||\S""",
+    re.VERBOSE,
+)
+
+
 def _upper_words(sql: str) -> list[str]:
     """The tokens in capitals, blanks left out, quoted ones as their opening quote alone."""
-    pieces = ((token.kind, sql[token.start : token.end]) for token in tokens(sql))
-    return [
-        piece[0] if piece[0] in "'\"`[" or kind == "string" else piece.upper()
-        for kind, piece in pieces
-        if kind not in BLANK
-    ]
+    found = WORDS.findall(sql)
+    words = [word[0] if word[0] in "'\"`[" else word.upper() for word in found]
+    return [word for word in words if word[:2] not in ("--", "/*")]
 
 
 def _clauses(words: Sequence[str]) -> tuple[dict[str, list[str]], int]:
@@ -1984,7 +1989,7 @@ def answers_template(questions: Sequence[Question]) -> str:
 
 
 def _template_block(question: Question) -> str:
-    lines = [f"-- {question.id}: {' '.join(question.text.split())}"]
+    lines = [f"-- {question.id}: {' '.join(question.text.split())}".rstrip()]
     for name, text in (("evidence", question.evidence), ("watch for", question.trap)):
         lines += [f"--   {name}: {' '.join(text.split())}"] if text else []
     return "\n".join(lines) + "\n\n\n"
@@ -2000,6 +2005,7 @@ ANSWER_FORMS = {
     "chat": "fenced blocks, paired in their order",
 }
 BIRD_MARK = "\t----- bird -----\t"
+QUERY_START = re.compile(r"(?i)\s*(?:SELECT|WITH|VALUES)\b")
 LINE_END = re.compile(r"\r\n|\n|\r")
 ID_KEYS = ("id", "question_id")
 SQL_KEYS = ("query", "SQL", "sql")
@@ -2042,7 +2048,7 @@ def form_of_answers(text: str, questions: Sequence[Question]) -> str:
     if json_form:
         return json_form
     # Half as many queries as questions are no paste below a lost marker.
-    queries = sum(first_word(line) in QUERY_WORDS for line in rows)
+    queries = sum(QUERY_START.match(line) is not None for line in rows)
     fits = len(questions) in (len(rows), len(_lines(text)))
     return "spider" if queries and (fits or 2 * queries >= len(questions)) else "commented"
 
@@ -5555,7 +5561,7 @@ class _Trial:
 
     def _runs(self, want: Result, sql: str) -> tuple[Optional[list[int]], str]:
         """Runs of rows that tie on a reference's ORDER BY, and a note where none can be told."""
-        free = self.contract.order != "auto" or self.contract.preset
+        free = self.contract.order != "auto" or self.contract.preset or want.count < 2
         terms = None if free else order_terms(sql)
         if terms is None:
             return None, ""
@@ -6467,7 +6473,7 @@ def _outcome_lines(outcome: Outcome, style: Style) -> list[str]:
         verdict = f"\x1b[{COLOURS[outcome.verdict]}m{verdict}\x1b[0m"
     question = outcome.question
     room = None if style.width is None else style.width - 13
-    lines = [f"  {verdict} {question.id}  {fitted(visible(question.text), room)}"]
+    lines = [f"  {verdict} {question.id}  {fitted(visible(question.text), room)}".rstrip()]
     for line in outcome.detail:
         lines += _wrapped(line, style.width)
     return lines + (_verbose_lines(outcome) if style.verbose else [])
@@ -7642,15 +7648,13 @@ def list_questions(args: argparse.Namespace) -> int:
     chosen, archive = open_set(args)
     questions = selected(args, chosen.questions)
     sizes = list(_sizes(args, questions, archive))
-    if is_hidden(chosen, args, sys.stdout):
-        questions = [
-            veiled_question(question)._replace(contract=question.contract) for question in questions
-        ]
+    hidden = is_hidden(chosen, args, sys.stdout)
     if chosen.name:
         about = f"{chosen.form}, {_counted(len(chosen.questions), 'question')}"
         say(f"{visible(chosen.name)}: {visible(about)}\n\n")
-    for warning in chosen.warnings:
+    for warning in () if hidden else chosen.warnings:
         say(f"warning: {visible(warning)}\n")
+    questions = list(map(veiled_question, questions)) if hidden else questions
     say(render_questions(questions, sizes))
     return 0
 
@@ -7805,7 +7809,8 @@ def report(run: Run, args: argparse.Namespace, chosen: QuestionSet) -> int:
     """Writes what was asked for, prints the report and returns the exit code."""
     out = sys.stderr if args.csv == "-" else sys.stdout
     wrote = []
-    table = render_csv(veiled(run) if chosen.sealed and not args.reveal else run)
+    written = veiled(run) if chosen.sealed and not args.reveal else run
+    table = render_csv(written) if args.csv is not None else ""
     if args.csv not in (None, "-"):
         write_file(args.csv, table)
         wrote.append(args.csv)

@@ -4,6 +4,7 @@ Machines are noisy, so each figure is the best of several rounds, taken in turn 
 """
 
 import argparse
+import json
 import os
 import re
 import sqlite3
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, ROOT)
@@ -44,6 +45,7 @@ def run(*command, cwd):
     done = subprocess.run(command, cwd=cwd, capture_output=True)
     if done.returncode:
         raise SystemExit(done.stderr.decode() or f"{command} left with {done.returncode}")
+    return done.stdout.decode()
 
 
 def big_database(folder):
@@ -149,6 +151,104 @@ def columns(rounds):
     print(f"26 columns in another order: +{1000 * (ours - floor):.1f} ms (50)")
 
 
+# -- a set of the usual size: many questions over a dozen small databases
+
+PATTERNS = (
+    "SELECT COUNT(*) FROM city WHERE state = '{state}'",
+    "SELECT name FROM city WHERE state = '{state}' AND people > {number}",
+    "SELECT c.name FROM city c WHERE c.people = (SELECT MAX(people) FROM city WHERE state = '{state}')",
+    "SELECT s.name, SUM(c.people) FROM state s JOIN city c ON c.state = s.name GROUP BY s.name HAVING COUNT(*) > {few}",
+    "SELECT river.name FROM river WHERE river.state IN (SELECT name FROM state WHERE area > {number}) ORDER BY river.length DESC",
+    "SELECT DISTINCT state FROM river WHERE length > {number} ORDER BY state",
+)
+
+
+def small_database(path, seed):
+    """A database of the size of geography's: three tables, about 64 kB."""
+    from random import Random
+
+    chance = Random(seed)
+    states = [f"state {seed}-{i}" for i in range(50)]
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE state (name TEXT PRIMARY KEY, area INTEGER, capital TEXT)")
+        db.execute("CREATE TABLE city (name TEXT, state TEXT REFERENCES state, people INTEGER)")
+        db.execute("CREATE TABLE river (name TEXT, state TEXT REFERENCES state, length INTEGER)")
+        db.executemany(
+            "INSERT INTO state VALUES (?, ?, ?)",
+            [(s, chance.randrange(10**6), f"capital of {s}") for s in states],
+        )
+        for table, rows in (("city", 600), ("river", 500)):
+            db.executemany(
+                f"INSERT INTO {table} VALUES (?, ?, ?)",
+                [(f"{table} {i}", chance.choice(states), chance.randrange(10**6)) for i in range(rows)],
+            )
+        db.commit()
+    return states
+
+
+def small_set(folder, questions=1000, databases=12):
+    """The files of a Spider-style set with its references as predictions; pairs of path and SQL."""
+    from random import Random
+
+    chance = Random(3)
+    records, pairs = [], []
+    places = []
+    for i in range(databases):
+        place = os.path.join(folder, f"db{i}")
+        os.mkdir(place)
+        path = os.path.join(place, f"db{i}.sqlite")
+        places.append((path, small_database(path, i)))
+    for i in range(questions):
+        path, states = places[i * databases // questions]
+        sql = PATTERNS[i % len(PATTERNS)].format(
+            state=chance.choice(states), number=chance.randrange(10**6), few=chance.randrange(20)
+        )
+        name = os.path.basename(path)[: -len(".sqlite")]
+        records.append({"question": f"question {i}?", "query": sql, "db_id": name})
+        pairs.append((path, sql))
+    with open(os.path.join(folder, "dev.json"), "w", encoding="utf-8") as file:
+        json.dump(records, file)
+    with open(os.path.join(folder, "predicted.txt"), "w", encoding="utf-8") as file:
+        file.writelines(f"{sql}\n" for _, sql in pairs)
+    return pairs
+
+
+def plain_pairs(pairs):
+    """The floor: both queries of each pair in plain sqlite3, in one process."""
+    connections = {path: sqlite3.connect(path) for path in dict.fromkeys(path for path, _ in pairs)}
+    for path, sql in pairs:
+        for _ in range(2):
+            connections[path].execute(sql).fetchall()
+    for connection in connections.values():
+        connection.close()
+
+
+def whole_set(folder, rounds):
+    """1,000 pairs over a dozen databases, start-up included, against plain sqlite3."""
+    folder = os.path.join(folder, "set")
+    os.mkdir(folder)
+    pairs = small_set(folder)
+    program = os.path.join(ROOT, "score_nl2sql.py")
+    command = [sys.executable, program, "--questions", "dev.json", "--db-root", "."]
+    command += ["--answers", "predicted.txt"]
+    told = run(*command, cwd=folder)
+    assert "execution accuracy: 1000/1000 (100%)" in told, told[-300:]
+    floor, ours = best([lambda: plain_pairs(pairs), lambda: run(*command, cwd=folder)], rounds * 3)
+    bound = 3 * floor + 0.3
+    print(f"1,000 pairs, 12 databases: {ours:.3f} s, plain sqlite3 {floor:.3f} s ({bound:.3f})")
+    if os.path.exists("/proc/self/status"):
+        print(f"peak memory of its largest process: {largest(command, folder)} MB (100 a worker)")
+
+
+def largest(command, folder):
+    """The peak memory of the largest process of a run, in MB."""
+    code = (
+        "import os, resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL);"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    return int(run(sys.executable, "-c", code, *command, cwd=folder)) // 1024
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
@@ -156,6 +256,7 @@ def main():
     print(f"Python {scorer.python_version()}, SQLite {sqlite3.sqlite_version}; bounds in brackets")
     with tempfile.TemporaryDirectory() as folder:
         ten_questions(folder, rounds)
+        whole_set(folder, rounds)
         path = big_database(folder)
         pairs(path, rounds)
         if os.path.exists("/proc/self/status"):

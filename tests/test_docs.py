@@ -31,7 +31,8 @@ def fresh_copy(folder):
     """What somebody gets who clones the repository."""
     for name in ("score_nl2sql.py", "make_messy_schema.py", "README.md", "LICENSE"):
         shutil.copy(os.path.join(ROOT, name), folder)
-    shutil.copytree(os.path.join(ROOT, "tests", "answers"), os.path.join(folder, "tests", "answers"))
+    for name in ("answers", "samples"):
+        shutil.copytree(os.path.join(ROOT, "tests", name), os.path.join(folder, "tests", name))
 
 
 def run(command, folder):
@@ -58,7 +59,7 @@ def settled(text):
 class Readme(unittest.TestCase):
     def test_console_blocks(self):
         blocks = BLOCK.findall(read_readme())
-        self.assertGreaterEqual(len(blocks), 3)
+        self.assertGreaterEqual(len(blocks), 6)
         with tempfile.TemporaryDirectory() as folder:
             fresh_copy(folder)
             for command, shown in blocks:

@@ -155,10 +155,10 @@ class Predictions(Rows):
                 questions = [
                     scorer.Question(id, text, "", "SELECT 1", db=db) for id, text, db in row["questions"]
                 ]
-                form = row.get("form", "auto")
+                data, form = data_of(row), row.get("form", "auto")
                 self.run_row(
                     row,
-                    lambda data=data_of(row), q=questions, form=form: scorer.read_answers(data, q, form),
+                    lambda data=data, q=questions, form=form: scorer.read_answers(data, q, form),
                     "answers" in row,
                     lambda found, row=row, q=questions: self.check(row, q, found),
                 )
