@@ -149,6 +149,13 @@ def columns(rounds):
         rounds * 3,
     )
     print(f"26 columns in another order: +{1000 * (ours - floor):.1f} ms (50)")
+    flags = [tuple(int(random.random() < 0.5) for _ in names) for _ in range(200)]
+    wrong = [tuple(1 - row[0] if i == 77 and j == 0 else row[j] for j in order) for i, row in enumerate(flags)]
+    left, right = scorer.Result.of(names, flags), scorer.Result.of(names, wrong)
+    spider = scorer.read_contract({"preset": "spider"})._replace(order="ignore")
+    assert scorer.compare(left, right, spider).reason == "rows"
+    (ours,) = best([lambda: scorer.compare(left, right, spider)], rounds * 3)
+    print(f"26 columns of flags, one wrong row: {1000 * ours:.1f} ms (200)")
 
 
 # -- a set of the usual size: many questions over a dozen small databases
@@ -240,6 +247,34 @@ def whole_set(folder, rounds):
         print(f"peak memory of its largest process: {largest(command, folder)} MB (100 a worker)")
 
 
+def geography(rounds):
+    """A real set, where it is at hand, with its own references as predictions."""
+    data = os.path.join(os.path.dirname(ROOT), "shared", "data", "geography")
+    if not os.path.isdir(data):
+        return
+    path, questions = os.path.join(data, "geography.sqlite"), os.path.join(data, "questions.json")
+    with open(questions, encoding="utf-8") as file:
+        queries = [record["query"] for record in json.load(file)]
+    with tempfile.TemporaryDirectory() as folder:
+        answers = os.path.join(folder, "answers.txt")
+        with open(answers, "w", encoding="utf-8") as file:
+            file.writelines(f"{sql}\n" for sql in queries)
+        program = os.path.join(ROOT, "score_nl2sql.py")
+        command = [sys.executable, program, "--questions", questions, "--db", path, "--answers", answers]
+        runs = [(path, sql) for sql in queries if runs_at_all(path, sql)]
+        floor, ours = best([lambda: plain_pairs(runs), lambda: run(*command, cwd=folder)], rounds * 5)
+    print(f"geography, 246 pairs: {ours:.3f} s, plain sqlite3 {floor:.3f} s ({3 * floor + 0.3:.3f})")
+
+
+def runs_at_all(path, sql):
+    with closing(sqlite3.connect(path)) as connection:
+        try:
+            connection.execute(sql).fetchall()
+        except sqlite3.Error:
+            return False
+    return True
+
+
 def largest(command, folder):
     """The peak memory of the largest process of a run, in MB."""
     code = (
@@ -257,6 +292,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         ten_questions(folder, rounds)
         whole_set(folder, rounds)
+        geography(rounds)
         path = big_database(folder)
         pairs(path, rounds)
         if os.path.exists("/proc/self/status"):

@@ -72,19 +72,52 @@ GEOGRAPHY = os.path.join(os.path.dirname(ROOT), "shared", "data", "geography")
 class Geography(unittest.TestCase):
     """A real set of 246 questions: its references as answers."""
 
+    @classmethod
+    def setUpClass(cls):
+        cls.path = os.path.join(GEOGRAPHY, "geography.sqlite")
+        with open(os.path.join(GEOGRAPHY, "questions.json"), "rb") as file:
+            data = file.read()
+        cls.records = json.loads(data)
+        cls.questions = scorer.read_questions(data, "questions.json").questions
+
+    def score(self, pairs, jobs=2):
+        databases = {"": [scorer.Database(scorer.file_uri(self.path) + "?mode=ro", "", self.path)]}
+        with scorer.Scorer(databases, scorer.STANDARD, jobs) as desk:
+            return desk.score(pairs)
+
+    def test_it_is_read(self):
+        self.assertEqual([q.id for q in self.questions], [str(r["question_id"]) for r in self.records])
+        self.assertEqual([q.sql for q in self.questions], [r["query"] for r in self.records])
+        self.assertEqual({q.db for q in self.questions}, {"geography"})
+
     def test_references_as_answers(self):
-        with open(os.path.join(GEOGRAPHY, "questions.json"), encoding="utf-8") as file:
-            records = json.load(file)
-        path = os.path.join(GEOGRAPHY, "geography.sqlite")
-        with scorer.readable(path) as database, scorer.Scorer({"": [database]}, scorer.STANDARD) as desk:
-            pairs = [
-                (scorer.Question(f"Q{i}", r["question"], "", r["query"]), scorer.Answer(r["query"], 1))
-                for i, r in enumerate(records)
-            ]
-            reasons = [outcome.reason for outcome in desk.score(pairs)]
-        self.assertEqual(len(reasons), 246)
-        self.assertEqual(sum(scorer.VERDICTS[reason] == "PASS" for reason in reasons), 244)
-        self.assertEqual(reasons.count("reference_error"), 2)
+        """By each form of answers and number of workers: 244 run and pass, 2 do not run at all."""
+        lines = "".join(f"{r['query']}\n" for r in self.records)
+        keyed = {str(r["question_id"]): f"{r['query']}{scorer.BIRD_MARK}geography" for r in self.records}
+        shuffled = dict(sorted(keyed.items(), key=lambda item: item[0][::-1]))
+        for form, text, jobs in (("spider", lines, 1), ("bird", json.dumps(shuffled), 8)):
+            with self.subTest(form=form, jobs=jobs):
+                answers = scorer.read_answers(text.encode(), self.questions)
+                self.assertEqual(answers.form, form)
+                outcomes = self.score([(q, answers.by_id[q.id]) for q in self.questions], jobs)
+                self.assertEqual([o.question.id for o in outcomes], [q.id for q in self.questions])
+                self.assertEqual(sum(o.passed for o in outcomes), 244)
+                broken = [o.question.id for o in outcomes if o.reason == "reference_error"]
+                self.assertEqual(broken, ["38", "222"])
+
+    def test_declared_variants(self):
+        """Each passes, or its FAIL shows what sets it apart: a river that the reference repeats."""
+        pairs = [
+            (question._replace(id=f"{question.id}.{i}"), scorer.Answer(sql, 1))
+            for question, record in zip(self.questions, self.records)
+            for i, sql in enumerate(record["variants"])
+        ]
+        self.assertGreater(len(pairs), 10)
+        apart = {o.question.id: o for o in self.score(pairs) if not o.passed}
+        self.assertEqual(set(apart), {"38.0", "94.0"})
+        self.assertEqual(apart["38.0"].reason, "reference_error")
+        self.assertEqual(apart["94.0"].reason, "duplicates")
+        self.assertIn("got 1 row, wanted 4 rows; missing ('missouri') x3", apart["94.0"].detail[0])
 
 
 if __name__ == "__main__":
