@@ -2818,12 +2818,13 @@ def _read_gold(text: str) -> list[Question]:
     lines = [(i, line) for i, line in enumerate(LINE_END.split(text), 1) if line.strip()]
     tails = [line[line.rindex("\t") :] if "\t" in line else "" for _, line in lines]
     named = [len(tail.split()) == 1 and "'" not in tail and '"' not in tail for tail in tails]
+    with_ids = any(named)
     questions = []
     for i, ((number, line), tail, has_id) in enumerate(zip(lines, tails, named)):
         sql = line[: -len(tail)] if has_id else line
         if first_word(sql) not in QUERY_WORDS or len(sql.split()) < 2:
             raise ScoreError(f"line {number}: {GOLD_ERROR}")
-        if any(named) and not has_id:
+        if with_ids and not has_id:
             raise ScoreError(f"line {number}: no tab and database id stand behind the SQL")
         place, id = f"line {number}", tail.strip() if has_id else ""
         questions.append(Question(str(i), "", "", sql.strip(), db=id, place=place))
@@ -2851,14 +2852,13 @@ def in_language(questions: Sequence[Question], code: str) -> tuple[Question, ...
     """The questions with their text in one language. Raises ScoreError where one lacks it."""
     found = []
     for question in questions:
-        texts = {name.casefold(): text for name, text in question.wordings.items()}
-        text = texts.get(code.casefold()) or (question.text if code.casefold() == "en" else "")
-        if not text or (
-            code.casefold() == "en" and texts and "en" not in texts and not question.text
-        ):
-            have = ", ".join(["en", *question.wordings] if "en" not in texts else texts)
-            raise ScoreError(f"question {question.id} has no text in {code!r}; it has {have}")
-        found.append(question._replace(text=text))
+        texts = {} if question.text in question.wordings.values() else {"en": question.text}
+        texts.update(question.wordings)
+        chosen = [text for name, text in texts.items() if name.casefold() == code.casefold()]
+        if not chosen:
+            have = f"; it has {', '.join(texts)}"
+            raise ScoreError(f"question {question.id} has no text in the language {code!r}{have}")
+        found.append(question._replace(text=chosen[0]))
     return tuple(found)
 
 
@@ -6108,6 +6108,8 @@ class Scorer:
         work = _Work(jobs, done, watch, self._ask)
         work.run(self.slots)
         again = {key: jobs[key] for key, reply in work.replies.items() if self._undecided(reply)}
+        for key in again:
+            del work.replies[key]  # after Ctrl-C it is not known how it would have ended
         if again and not work.interrupted:
             self._ask_alone(again, work)
         self.interrupted = self.interrupted or work.interrupted
@@ -6201,6 +6203,8 @@ class _Work:
             thread.join()
         if self.error is not None:
             raise self.error
+        if not self.interrupted and not self.replies.keys() >= self.jobs.keys():
+            raise RuntimeError("a thread ended before its jobs did")
 
     def _look_after(self, slots: Sequence[_Slot]) -> None:
         if self.ended.wait(LOOK):
