@@ -102,7 +102,6 @@ MAX_ROWS = 5_000_000
 TIMEOUT = 30.0  # seconds for a candidate, or five times what the reference took if that is more
 REFERENCE_TIMEOUT = 300.0
 SLOW_FACTOR = 5
-QUESTIONS_A_JOB = 8  # as many make a further worker worth its start
 INFINITY = float("inf")
 REPLY_LIMIT = 8 * MIB  # bytes of one line from a worker
 
@@ -319,6 +318,7 @@ class Run(NamedTuple):
     total_questions: int  # of the whole set; more than len(outcomes) where only some were asked
     signature: str
     warnings: tuple[str, ...] = ()
+    set_warnings: tuple[str, ...] = ()
     answers_form: str = ""
     set_name: str = ""  # "" for the ten questions
     partial: bool = False  # interrupted: what was not scored is left out
@@ -336,7 +336,7 @@ class Run(NamedTuple):
 # ---- 4. the ten questions ------------------------------------------------------------------------
 #
 # Texts and ids are the published NL2SQL benchmark of InfiniSynapse, CC BY 4.0, letter for letter
-# (infinisynapse.com/use-cases/nl2sql). The SQL and the traps are this project's.
+# (infinisynapse.com/use-cases/nl2sql). The SQL, the traps and the translations are this project's.
 #
 # References keep six decimals, and the contract compares two: a reference that had rounded half a
 # cent one way would fail an honest answer that rounds it the other.
@@ -355,8 +355,8 @@ def _revenue(where: str) -> str:
 
 
 def _buyers(join: str, where: str) -> str:
-    counted = "COUNT(DISTINCT c.customer_id) AS customers"
-    return f"SELECT {counted}\nFROM orders o JOIN {join}\nWHERE {where}"
+    figure = "COUNT(DISTINCT c.customer_id) AS customers"
+    return f"SELECT {figure}\nFROM orders o JOIN {join}\nWHERE {where}"
 
 
 def _average(where: str) -> str:
@@ -400,55 +400,14 @@ def _signups(where: str, source: str = "customers_v2 c") -> str:
 ENTERPRISE = "c.plan_tier = 'enterprise' AND c.is_deleted = 0"
 SIGNED_2025 = "c.signup_date >= '2025-01-01' AND c.signup_date < '2026-01-01'"
 
-# The texts in Italian and Traditional Chinese, translated for this project.
-TRANSLATIONS = {
-    "Q01": {"it": "Quanti clienti attivi abbiamo?", "zh-Hant": "我們有多少位活躍客戶？"},
-    "Q02": {
-        "it": "Qual è stato il fatturato totale nel primo trimestre del 2025?",
-        "zh-Hant": "2025 年第一季的總營收是多少？",
-    },
-    "Q03": {
-        "it": "Quanti clienti hanno effettuato un ordine nel 2025?",
-        "zh-Hant": "2025 年有多少位客戶下過訂單？",
-    },
-    "Q04": {
-        "it": "Qual è il valore medio degli ordini completati?",
-        "zh-Hant": "已完成訂單的平均訂單金額是多少？",
-    },
-    "Q05": {
-        "it": "Qual è il fatturato totale per livello di piano?",
-        "zh-Hant": "各方案等級的總營收是多少？",
-    },
-    "Q06": {
-        "it": "Qual è il valore totale di tutte le righe d'ordine?",
-        "zh-Hant": "所有訂單明細的總金額是多少？",
-    },
-    "Q07": {
-        "it": "Quale canale di acquisizione ha il fatturato per cliente più alto?",
-        "zh-Hant": "哪個獲客管道的每客戶營收最高？",
-    },
-    "Q08": {
-        "it": "Quanti ordini non sono ancora stati chiusi?",
-        "zh-Hant": "有多少筆訂單尚未結案？",
-    },
-    "Q09": {
-        "it": "Qual è l'effettivo fatturato complessivo (lifetime revenue) del cliente 1, "
-        "in base ai suoi ordini?",
-        "zh-Hant": "依據訂單資料，客戶 1 的實際累計營收（lifetime revenue）是多少？",
-    },
-    "Q10": {
-        "it": "Quanti clienti enterprise si sono registrati nel 2025?",
-        "zh-Hant": "2025 年註冊的 enterprise 方案客戶有多少位？",
-    },
-}
-
-TEN = (
+QUESTIONS = (
     Question(
         "Q01",
         "How many active customers do we have?",
         "two customer tables, and soft-deleted rows in the right one",
         "SELECT COUNT(*) AS active_customers FROM customers_v2 WHERE is_deleted = 0",
         COUNT,
+        wordings={"it": "Quanti clienti attivi abbiamo?", "zh-Hant": "我們有多少位活躍客戶？"},
         traps=(
             Trap(
                 "soft-deleted", "counts soft-deleted customers", "SELECT COUNT(*) FROM customers_v2"
@@ -493,6 +452,10 @@ TEN = (
         "void orders, a status with three spellings, and three dates that disagree",
         _revenue(f"{COUNTED} AND {IN_Q1}"),
         MONEY,
+        wordings={
+            "it": "Qual è stato il fatturato totale nel primo trimestre del 2025?",
+            "zh-Hant": "2025 年第一季的總營收是多少？",
+        },
         traps=(
             Trap(
                 "void",
@@ -590,6 +553,10 @@ TEN = (
         "customer_id against user_id, soft-deleted customers, void orders, three dates",
         _buyers(LIVE, f"o.void_flag = 0 AND {IN_2025}"),
         COUNT,
+        wordings={
+            "it": "Quanti clienti hanno effettuato un ordine nel 2025?",
+            "zh-Hant": "2025 年有多少位客戶下過訂單？",
+        },
         traps=(
             Trap(
                 "soft-deleted",
@@ -676,6 +643,10 @@ TEN = (
         "void orders, and a status with three spellings",
         _average(COUNTED),
         MONEY,
+        wordings={
+            "it": "Qual è il valore medio degli ordini completati?",
+            "zh-Hant": "已完成訂單的平均訂單金額是多少？",
+        },
         traps=(
             Trap(
                 "void",
@@ -741,6 +712,10 @@ TEN = (
         "joining on user_id, soft-deleted customers, void orders, a status with three spellings",
         _by_tier(LIVE, COUNTED),
         MONEY,
+        wordings={
+            "it": "Qual è il fatturato totale per livello di piano?",
+            "zh-Hant": "各方案等級的總營收是多少？",
+        },
         traps=(
             Trap(
                 "soft-deleted",
@@ -816,6 +791,10 @@ TEN = (
         "unit_price_cents is in cents, and items do not sum to the order's total",
         _items("SUM(i.qty * i.unit_price_cents) / 100.0"),
         MONEY,
+        wordings={
+            "it": "Qual è il valore totale di tutte le righe d'ordine?",
+            "zh-Hant": "所有訂單明細的總金額是多少？",
+        },
         traps=(
             Trap("cents", "sums cents as dollars", _items("SUM(i.qty * i.unit_price_cents)")),
             Trap(
@@ -866,6 +845,10 @@ TEN = (
         "stale ltv_estimate",
         _best_channel(LIVE, COUNTED),
         MONEY._replace(optional=("revenue_per_customer",)),
+        wordings={
+            "it": "Quale canale di acquisizione ha il fatturato per cliente più alto?",
+            "zh-Hant": "哪個獲客管道的每客戶營收最高？",
+        },
         traps=(
             Trap(
                 "total revenue",
@@ -940,6 +923,10 @@ TEN = (
         "closed_at is NULL for open orders, and void orders are no orders",
         _open("o.closed_at IS NULL AND o.void_flag = 0"),
         COUNT,
+        wordings={
+            "it": "Quanti ordini non sono ancora stati chiusi?",
+            "zh-Hant": "有多少筆訂單尚未結案？",
+        },
         traps=(
             Trap("void", "counts void orders", _open("o.closed_at IS NULL")),
             Trap(
@@ -993,6 +980,11 @@ TEN = (
         "ltv_estimate is stale; user_id is somebody else; void and unfinished orders",
         _lifetime(f"customer_id = 1 AND {COUNTED}"),
         MONEY,
+        wordings={
+            "it": "Qual è l'effettivo fatturato complessivo (lifetime revenue) del cliente 1, "
+            "in base ai suoi ordini?",
+            "zh-Hant": "依據訂單資料，客戶 1 的實際累計營收（lifetime revenue）是多少？",
+        },
         traps=(
             Trap(
                 "ltv_estimate",
@@ -1058,6 +1050,10 @@ TEN = (
         "two customer tables whose signup dates disagree, and soft-deleted rows",
         _signups(f"{ENTERPRISE} AND {SIGNED_2025}"),
         COUNT,
+        wordings={
+            "it": "Quanti clienti enterprise si sono registrati nel 2025?",
+            "zh-Hant": "2025 年註冊的 enterprise 方案客戶有多少位？",
+        },
         traps=(
             Trap(
                 "soft-deleted",
@@ -1130,8 +1126,6 @@ TEN = (
         ),
     ),
 )
-
-QUESTIONS = tuple(question._replace(wordings=TRANSLATIONS[question.id]) for question in TEN)
 
 # ---- 5. SQL text ---------------------------------------------------------------------------------
 #
@@ -1360,6 +1354,17 @@ def _escape(character: str) -> str:
     return short or (
         f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
     )
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 row, 2,000 rows."""
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def cut(text: str, room: int = SHOWN_TEXT) -> str:
@@ -2088,34 +2093,42 @@ def _read_lines(text: str, questions: Sequence[Question]) -> Answers:
         if len(filled) != len(questions):
             blank = f", {len(filled)} of them not blank," if len(filled) != len(lines) else ""
             raise ScoreError(
-                f"{_counted(len(lines), 'line')}{blank} for {_counted(len(questions), 'question')};"
+                f"{counted(len(lines), 'line')}{blank} for {counted(len(questions), 'question')};"
                 " one SQL per line is meant, in the order of the questions"
             )
         lines = filled
-    tails = _database_tails([line for _, line in lines], {q.db for q in questions if q.db})
+    ids = _database_ids([line for _, line in lines], {q.db for q in questions if q.db})
     found = {}
-    for question, (number, line), tail in zip(questions, lines, tails):
-        sql = line[: -len(tail)] if tail else line
-        _check_database(f"line {number}", tail.strip(), question)
+    for question, (number, line), id in zip(questions, lines, ids):
+        sql = line[: line.rindex("\t")] if id else line
+        _check_database(f"line {number}", id, question)
         found[question.id] = screened(sql, number, "its line is blank")
     return Answers(found)
 
 
-def _database_tails(lines: Sequence[str], known: set[str]) -> list[str]:
-    """What stands from the last tab on, where that is a database id, "" where it is SQL.
+# SQL that ends like this goes on behind the tab.
+OPEN_END = re.compile(
+    r"(?i)(?:\b(?:SELECT|DISTINCT|ALL|FROM|JOIN|ON|WHERE|AND|OR|NOT|IN|LIKE|BETWEEN|IS|BY|HAVING|LIMIT"
+    r"|OFFSET|AS|WHEN|THEN|ELSE|CASE|UNION|EXCEPT|INTERSECT)|[,=<>(+|])\s*\Z|\A\s*\Z"
+)
 
-    `known` are the ids of the set. Once a line names one of them, a single word behind a tab is one
-    on every line; so it is where all lines have such a word.
+
+def _database_ids(lines: Sequence[str], known: set[str]) -> list[str]:
+    """What stands behind the last tab of each line, where that is a database id; "" where not.
+
+    A single word behind a tab is one where every line has such a word, or where some line names a
+    database that is `known`.
     """
-    tails = [line[line.rindex("\t") :] if "\t" in line else "" for line in lines]
-    meant = [tail.strip() in known or _is_word(tail) for tail in tails]
-    every = all(one or not line.strip() for one, line in zip(meant, lines))
-    some = any(tail.strip() in known for tail in tails)
-    return [t if one and known and (every or some) else "" for t, one in zip(tails, meant)]
+    ids = [_id_behind(line, known) for line in lines]
+    every = all(id or not line.strip() for id, line in zip(ids, lines))
+    return ids if every or not known.isdisjoint(ids) else [""] * len(lines)
 
 
-def _is_word(tail: str) -> bool:
-    return re.fullmatch(r"\s*(?=\S*[^\W\d])[^\s'\"]+\s*", tail) is not None
+def _id_behind(line: str, known: set[str]) -> str:
+    sql, tab, tail = line.rpartition("\t")
+    word = tail.strip()
+    plain = re.fullmatch(r"[^\s'\"]+", word) and not OPEN_END.search(sql)
+    return word if tab and (word in known or plain) else ""
 
 
 def _check_database(place: str, written: str, question: Question) -> None:
@@ -2124,10 +2137,6 @@ def _check_database(place: str, written: str, question: Question) -> None:
             f"{place}: is for the database {written}, but question {question.id} is about"
             f" {question.db}; the answers are paired with the wrong questions"
         )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _read_bird(text: str, questions: Sequence[Question]) -> Answers:
@@ -2145,20 +2154,15 @@ def _read_bird(text: str, questions: Sequence[Question]) -> Answers:
     elif record.keys() == by_position.keys():
         paired, pairing = by_position, "paired by position"
     else:
+        shown = listed([repr(cut(key)) for key in strange])
         raise ScoreError(
-            f"{_some(strange)} {'is' if len(strange) == 1 else 'are'} no question's id (the first"
+            f"{shown} {'is' if len(strange) == 1 else 'are'} no question's id (the first"
             f" is {questions[0].id!r}), and the keys are not just 0 to {len(questions) - 1} either"
         )
     found = {q.id: Answer("", 0, "no_sql", "it has no key") for q in questions}
     for key, value in record.items():
         found[paired[key].id] = _json_answer(f"key {key!r}", value, paired[key])
     return Answers(found, pairing=pairing)
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(repr(cut(name)) for name in names[:3]) + more
 
 
 def _json_answer(place: str, value: Any, question: Question, line: int = 0) -> Answer:
@@ -2174,7 +2178,7 @@ def _json_answer(place: str, value: Any, question: Question, line: int = 0) -> A
 
 def _read_records(text: str, questions: Sequence[Question]) -> Answers:
     """Predictions as records of id and SQL."""
-    known = {q.id: q for q in questions}
+    known, ids = {q.id: q for q in questions}, _Ids(questions)
     found = {q.id: Answer("", 0, "no_sql", "it has no record") for q in questions}
     places: dict[str, str] = {}
     for place, record in json_records(text):
@@ -2187,7 +2191,12 @@ def _read_records(text: str, questions: Sequence[Question]) -> Answers:
             reader.fail("sql" if written else "id", "is missing; a record is {'id': .., 'sql': ..}")
         if any(record[key] != record[keys[0]] for key in keys):
             reader.fail(" and ".join(keys), "hold different SQL; keep the tool's alone")
-        question = known.get(written) or _question_at(place, written, questions)
+        named = ids.named(written)
+        if named is None:
+            near = nearest(written, tuple(known))
+            hint = f"; did you mean {near}?" if near else ""
+            raise ScoreError(f"{place}: no question has the id {written!r}{hint}")
+        question = known[named]
         if question.id in places:
             raise ScoreError(
                 f"the id {question.id!r} stands at {places[question.id]} and at {place}; keep one"
@@ -2198,38 +2207,44 @@ def _read_records(text: str, questions: Sequence[Question]) -> Answers:
     return Answers(found)
 
 
-def _question_at(place: str, written: str, questions: Sequence[Question]) -> Question:
-    try:
-        return find_question(written, questions)
-    except ScoreError as error:
-        raise ScoreError(f"{place}: {error}") from None
-
-
 def _read_chat(text: str, questions: Sequence[Question]) -> Answers:
-    """A chat without markers: a fenced block per answer, in the order of the questions."""
-    blocks = _fenced_sql(text)
+    """A chat without markers: a fenced block per answer, in the order of the questions.
+
+    Blocks that say or look that they hold something else, such as a result, are not counted.
+    """
+    fenced = _fenced_sql(text)
+    blocks = [(sql, line) for sql, line, is_sql in fenced if is_sql]
     if len(blocks) != len(questions):
+        others = (
+            f" and {counted(len(fenced) - len(blocks), 'other')}"
+            if len(fenced) > len(blocks)
+            else ""
+        )
         raise ScoreError(
-            f"{_counted(len(blocks), 'fenced block')} for {_counted(len(questions), 'question')};"
-            " one block per answer is meant, or a marker above each ('-- "
-            f"{questions[0].id}: ...')"
+            f"{counted(len(blocks), 'fenced block')} of SQL{others} for"
+            f" {counted(len(questions), 'question')}; one block per answer is meant, or a marker"
+            f" above each ('-- {questions[0].id}: ...')"
         )
     pairs = zip(questions, blocks)
     return Answers({q.id: screened(sql, line, "its block is empty") for q, (sql, line) in pairs})
 
 
-def _fenced_sql(text: str) -> list[tuple[str, int]]:
-    """The fenced blocks of a text without markers, and the number of each one's first line."""
-    if "```" not in text and "~~~" not in text:
-        return []
+def _fenced_sql(text: str) -> list[tuple[str, int, bool]]:
+    """The fenced blocks of a text without markers, their first lines, and whether each is SQL."""
     blocks, _ = split_blocks(text, ())
     lines = line_spans(text)
-    return [
-        (_text_of(piece, text, lines), piece.first + 1)
-        for block in blocks
-        for piece in block.pieces
-        if piece.fenced
-    ]
+    found = []
+    for piece in (piece for block in blocks for piece in block.pieces if piece.fenced):
+        sql = _text_of(piece, text, lines)
+        info = text[slice(*lines[piece.first - 1])].strip(" \t\r\n`~").casefold()
+        found.append(
+            (
+                sql,
+                piece.first + 1,
+                "sql" in info or first_word(sql) in QUERY_WORDS or not sql.strip(),
+            )
+        )
+    return found
 
 
 ANSWER_READERS: dict[str, Callable[[str, Sequence[Question]], Answers]] = {
@@ -2260,8 +2275,9 @@ def _no_json(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON")
 
 
+@lru_cache(maxsize=2)  # what a text is was found out by reading it
 def read_json(text: str) -> Any:
-    """A JSON value. Raises ScoreError that says where the text is broken."""
+    """A JSON value, not to be changed. Raises ScoreError that says where the text is broken."""
     try:
         return json.loads(text, object_pairs_hook=_json_object, parse_constant=_no_json)
     except json.JSONDecodeError as error:
@@ -2328,13 +2344,14 @@ QUESTION_MARK = re.compile(
     r"(?P<kind>[ \t]+or(?=[ \t]*[:：])|[ \t]+trap\b)?(?P<name>[^:：\r\n]*)[:：](?!:)"
     r"(?P<rest>[^\r\n]*)"
 )
-KEY_LINE = re.compile(r"--[ \t]{2,}([A-Za-z_]+(?:\.[^:\r\n]+)?)[ \t]*:([^\r\n]*)")
+KEY_LINE = re.compile(r"(?m)^--[ \t]{2,}([A-Za-z_]+(?:\.[^:\r\n]+)?)[ \t]*:([^\r\n]*)")
 # The keys of a record; those of a commented file may be written without what stands in brackets.
 RECORD_KEYS = (
     "id", "question_id", "question", "query", "SQL", "sql", "db_id", "db", "difficulty", "trap",
     "traps", "contract", "params", "version", "reviewed", "evidence", "tables", "rows", "columns",
 )  # fmt: skip
 PLAIN_KEYS = ("db", "db_id", "difficulty", "trap", "tables", "version", "reviewed", "evidence")
+GOLD = "gold lines"
 GOLD_ERROR = "neither a question ('-- Q01: text') nor SQL, with a tab and a database id behind it"
 
 
@@ -2364,9 +2381,8 @@ def _questions_in(text: str) -> tuple[str, list[Question], list[str]]:
     line_at = _LineNumbers(text)
     marks, warnings = _question_marks(text, line_at)
     if marks:
-        questions, more = _read_commented_set(text, marks, line_at)
-        return "commented SQL", questions, warnings + more
-    return "gold lines", _read_gold(text), []
+        return "commented SQL", _read_commented_set(text, marks, line_at), warnings
+    return GOLD, _read_gold(text), []
 
 
 def _check_ids(questions: Sequence[Question]) -> None:
@@ -2396,6 +2412,9 @@ class _Record:
 
     def fail(self, field: str, what: str) -> NoReturn:
         raise ScoreError(f"{self.place}: {field}: {what}")
+
+    def meant(self, field: str, what: str, value: Any) -> NoReturn:
+        self.fail(field, f"{what} is meant, not {kind_of(value)}")
 
     def check_once(self, field: str, value: Any) -> None:
         twice = getattr(value, "twice", None)
@@ -2432,7 +2451,7 @@ class _Record:
         if value is None:
             return ""
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            self.fail(field, f"a text is meant, not {kind_of(value)}")
+            self.meant(field, "a text", value)
         return str(value).strip()
 
     def id(self) -> Optional[str]:
@@ -2442,7 +2461,7 @@ class _Record:
             return None
         value = self.record[field]
         if isinstance(value, bool) or not isinstance(value, (str, int)):
-            self.fail(field, f"a text or a whole number is meant, not {kind_of(value)}")
+            self.meant(field, "a text or a whole number", value)
         if isinstance(value, int) and abs(value) >= 10**100:
             self.fail(field, "a whole number of at most 100 digits is meant")
         text = str(value).strip()
@@ -2486,7 +2505,7 @@ class _Record:
         texts = value if isinstance(value, list) else [value]
         for text in texts:
             if not isinstance(text, str):
-                self.fail(field, f"SQL as a text is meant, not {kind_of(text)}")
+                self.meant(field, "SQL as a text", text)
             if not statements(text) and not (frozen and texts == [text]):
                 self.fail(field, "there is no SQL in it")
         if not texts:
@@ -2498,19 +2517,15 @@ class _Record:
         if value is None:
             return Contract()
         if not isinstance(value, dict):
-            self.fail("contract", f"an object of keys is meant, not {kind_of(value)}")
-        try:
+            self.meant("contract", "an object of keys", value)
+        with on_one_line(f"{self.place}: "):
             return read_contract(value)
-        except ScoreError as error:
-            raise ScoreError(f"{self.place}: {error}") from None
 
     def traps(self) -> tuple[Trap, ...]:
         traps: list[Trap] = []
         for i, value in enumerate(self.many("traps")):
             if not isinstance(value, dict):
-                self.fail(
-                    f"traps[{i}]", f"an object of name, why and sql is meant, not {kind_of(value)}"
-                )
+                self.meant(f"traps[{i}]", "an object of name, why and sql", value)
             for key in ("name", "sql"):
                 if not isinstance(value.get(key), str) or not value[key].strip():
                     self.fail(f"traps[{i}].{key}", "a text is meant, and it may not be blank")
@@ -2520,7 +2535,7 @@ class _Record:
                 )
             why = value.get("why") or ""
             if not isinstance(why, str):
-                self.fail(f"traps[{i}].why", f"a text is meant, not {kind_of(why)}")
+                self.meant(f"traps[{i}].why", "a text", why)
             traps.append(
                 Trap(value["name"].strip(), why.strip() or "no reason given", value["sql"])
             )
@@ -2529,7 +2544,7 @@ class _Record:
     def many(self, field: str) -> list[Any]:
         value = self.record.get(field)
         if value is not None and not isinstance(value, list):
-            self.fail(field, f"a list is meant, not {kind_of(value)}")
+            self.meant(field, "a list", value)
         return value or []
 
     def names(self, field: str) -> tuple[str, ...]:
@@ -2545,7 +2560,7 @@ class _Record:
     def params(self) -> dict[str, Cell]:
         value = self.record.get("params")
         if value is not None and not isinstance(value, dict):
-            self.fail("params", f"an object of name and value is meant, not {kind_of(value)}")
+            self.meant("params", "an object of name and value", value)
         for name, cell in (value or {}).items():
             if not re.fullmatch(r"(?a)[A-Za-z_]\w*", name):
                 self.fail(f"params.{name}", "a name of letters, digits and _ is meant")
@@ -2562,7 +2577,7 @@ class _Record:
             except (ValueError, TypeError, OverflowError):
                 self.fail(field, f"{json.dumps(value)[:40]} is no blob and no number")
         if isinstance(value, (list, dict)):
-            self.fail(field, f"a number, a text or null is meant, not {kind_of(value)}")
+            self.meant(field, "a number, a text or null", value)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             self.fail(field, f"{str(value)[:24]} is larger than a 64-bit integer")
         return value
@@ -2576,9 +2591,7 @@ class _Record:
             return ()
         files = [value] if isinstance(value, str) else value
         if not isinstance(files, list):
-            self.fail(
-                "rows", f"a list of rows, or the name of a CSV file, is meant, not {kind_of(value)}"
-            )
+            self.meant("rows", "a list of rows, or the name of a CSV file,", value)
         if files and all(isinstance(name, str) for name in files):
             if not all(name.strip() for name in files):
                 self.fail("rows", "the name of a file is blank")
@@ -2649,15 +2662,17 @@ def _question_marks(
     if not any(map(_is_mark, QUESTION_MARK.finditer(text))):
         return [], []
     inside = False  # a statement
+    shapes: set[str] = set()
     for token in tokens(text):
         if token.kind == "comment" and text.startswith("--", token.start):
             mark = QUESTION_MARK.match(text, token.start)
             if mark is not None and _is_mark(mark):
-                # Numbered steps inside SQL are comments where the set's ids are no bare numbers.
-                if inside and found and mark.group("id").isdigit() > found[0].group("id").isdigit():
+                # "-- t1: the table" inside SQL is a comment where the set's ids are like Q01.
+                if inside and _shape(mark.group("id")) not in shapes:
                     where = f"line {line_at(mark.start())}"
                     warnings.append(f"{where}: is read as a comment, for it stands inside SQL")
                     continue
+                shapes.add(_shape(mark.group("id")))
                 found.append(mark)
                 inside = False
         elif not token.closed:
@@ -2677,15 +2692,14 @@ def _question_marks(
 
 def _read_commented_set(
     text: str, marks: Sequence[re.Match[str]], line_at: Callable[[int], int]
-) -> tuple[list[Question], list[str]]:
-    """The questions of a commented file, and warnings."""
+) -> list[Question]:
+    """The questions of a commented file."""
     before = statements(text[: marks[0].start()])
     if before:
         line = line_at(before[0][0])
         raise ScoreError(f"line {line}: SQL stands before the first question")
     records: dict[str, dict[str, Any]] = {}
     found: list[tuple[str, dict[str, Any]]] = []
-    warnings: list[str] = []
     for mark, after in zip(marks, [*marks[1:], None]):
         line = line_at(mark.start())
         body = text[mark.end() : after.start() if after else len(text)]
@@ -2696,8 +2710,7 @@ def _read_commented_set(
             records.setdefault(mark.group("id"), record)
         else:
             block.add_to(records.get(mark.group("id")))
-        warnings += block.warnings
-    return [_Record(record, place).question("") for place, record in found], warnings
+    return [_Record(record, place).question("") for place, record in found]
 
 
 class _SetBlock:
@@ -2705,20 +2718,19 @@ class _SetBlock:
 
     def __init__(self, mark: re.Match[str], body: str, line: int) -> None:
         self.mark, self.line = mark, line
-        self.warnings: list[str] = []
         self.keys: list[tuple[int, str, str]] = []  # line, key, value
-        lines = [(m.group(), m.start()) for m in LINE.finditer(body) if m.group()]
-        begun = 0
-        for i, (content, start) in enumerate(lines):
-            key = KEY_LINE.match(content)
-            if content.strip() and (key is None or begun):
-                begun = begun or start + 1
-                if key is not None and key.group(1) in PLAIN_KEYS:
-                    at = f"line {line + i}: {key.group(1)}:"
-                    self.warnings.append(f"{at} stands below the SQL, so it is only a comment")
-            elif key is not None:
-                self.keys.append((line + i, key.group(1).strip(), key.group(2).strip()))
-        self.sql = body[begun - 1 :].strip() if begun else ""
+        line_at, begun, rest = _LineNumbers(body), False, 0
+        for token in tokens(body):
+            key = KEY_LINE.match(body, token.start) if token.kind == "comment" else None
+            if key is not None and not begun:
+                at = line + line_at(token.start) - 1
+                self.keys.append((at, key.group(1).strip(), key.group(2).strip()))
+                rest = token.end
+            elif key is not None and _is_key(key.group(1).strip()):
+                where = f"line {line + line_at(token.start) - 1}: {key.group(1)}"
+                raise ScoreError(f"{where}: keys stand above the SQL, right below the marker")
+            begun = begun or token.kind not in BLANK
+        self.sql = body[rest:].strip()
 
     def checked_sql(self) -> str:
         """Its one statement. Raises ScoreError where there are more or none."""
@@ -2784,23 +2796,24 @@ class _SetBlock:
             texts = record["question"]
             texts = texts if isinstance(texts, dict) else {"en": texts}
             record["question"] = {**texts, rest: value}
-        else:
-            self._check_contract_key(place, key, value)
+        elif _is_key(key):
+            with on_one_line(f"{place}: "):
+                read_contract({key: value})
             contract[key] = value
-
-    def _check_contract_key(self, place: str, key: str, value: str) -> None:
-        try:
-            read_contract({key: value})
-        except ScoreError as error:
-            named = {name for name, column in CONTRACT_KEYS if not column}
-            if key.partition(".")[0] in named:
-                raise ScoreError(f"{place}: {error}") from None
-            near = nearest(
-                key[:40], (*PLAIN_KEYS, *sorted(named), "param", "rows", "question"), 0.5
-            )
+        else:
+            keys = (*PLAIN_KEYS, *{name for name, _ in CONTRACT_KEYS}, "param", "rows", "question")
+            near = nearest(key[:40], tuple(sorted(keys)), 0.5)
             hint = f"; did you mean {near}?" if near else ""
-            more = " (a comment begins with one space)"
-            raise ScoreError(f"{place}: {cut(key)}: no such key{hint}{more}") from None
+            what = f"no such key{hint} (a comment begins with one space)"
+            raise ScoreError(f"{place}: {cut(key)}: {what}")
+
+
+def _is_key(key: str) -> bool:
+    """Whether a key line of a commented set has a key that is read."""
+    name, dot, _ = key.partition(".")
+    if (name, bool(dot)) in CONTRACT_KEYS or (name == "question" and dot):
+        return True
+    return not dot and name in (*PLAIN_KEYS, "param", "rows")
 
 
 def _written_value(text: str) -> Cell:
@@ -2816,18 +2829,16 @@ def _written_value(text: str) -> Cell:
 def _read_gold(text: str) -> list[Question]:
     """Spider's gold file: SQL, a tab and the database's id on each line."""
     lines = [(i, line) for i, line in enumerate(LINE_END.split(text), 1) if line.strip()]
-    tails = [line[line.rindex("\t") :] if "\t" in line else "" for _, line in lines]
-    named = [len(tail.split()) == 1 and "'" not in tail and '"' not in tail for tail in tails]
-    with_ids = any(named)
+    ids = [_id_behind(line, set()) for _, line in lines]
+    have_ids = any(ids)
     questions = []
-    for i, ((number, line), tail, has_id) in enumerate(zip(lines, tails, named)):
-        sql = line[: -len(tail)] if has_id else line
-        if first_word(sql) not in QUERY_WORDS or len(sql.split()) < 2:
+    for i, ((number, line), id) in enumerate(zip(lines, ids)):
+        sql = line[: line.rindex("\t")] if id else line
+        if first_word(sql) not in QUERY_WORDS:
             raise ScoreError(f"line {number}: {GOLD_ERROR}")
-        if with_ids and not has_id:
+        if have_ids and not id:
             raise ScoreError(f"line {number}: no tab and database id stand behind the SQL")
-        place, id = f"line {number}", tail.strip() if has_id else ""
-        questions.append(Question(str(i), "", "", sql.strip(), db=id, place=place))
+        questions.append(Question(str(i), "", "", sql.strip(), db=id, place=f"line {number}"))
     return questions
 
 
@@ -2835,17 +2846,33 @@ def with_texts(gold: QuestionSet, texts: QuestionSet) -> QuestionSet:
     """Gold lines with the texts of another set, paired by position. Raises ScoreError."""
     if len(gold.questions) != len(texts.questions):
         raise ScoreError(
-            f"{gold.name} holds {_counted(len(gold.questions), 'line')} and {texts.name}"
-            f" {_counted(len(texts.questions), 'question')}; they are paired one to one"
+            f"{gold.name} holds {counted(len(gold.questions), 'line')} and {texts.name}"
+            f" {counted(len(texts.questions), 'question')}; they are paired one to one"
         )
-    paired = []
+    paired, other = [], []
     for line, question in zip(gold.questions, texts.questions):
         _check_database(f"{gold.name}: {line.place}", line.db, question)
+        if question.sql and _same_text(line.sql) != _same_text(question.sql):
+            other.append(line.place)
         paired.append(question._replace(sql=line.sql, db=line.db or question.db))
-    form = f"{gold.form} with the texts of {texts.name}"
+    if 2 * len(other) > len(paired):
+        raise ScoreError(
+            f"{gold.name}: most lines are other queries than their records in {texts.name} have,"
+            f" the first at {other[0]}; the files do not belong together"
+        )
+    warnings = gold.warnings + texts.warnings
+    if other:
+        warnings += (f"{gold.name}: other SQL than {texts.name} has: {listed(other, 8)}",)
     return gold._replace(
-        questions=tuple(paired), form=form, warnings=gold.warnings + texts.warnings
+        questions=tuple(paired),
+        form=f"{gold.form} with the texts of {texts.name}",
+        warnings=warnings,
+        sealed=gold.sealed or texts.sealed,
     )
+
+
+def _same_text(sql: str) -> str:
+    return "".join(sql.split()).casefold().rstrip(";")
 
 
 def in_language(questions: Sequence[Question], code: str) -> tuple[Question, ...]:
@@ -2869,15 +2896,17 @@ def read_csv_rows(data: bytes, name: str) -> Frozen:
     text, _ = decode(data)
     reader = csv.reader(LINE.findall(text), strict=True)
     try:
-        rows = [tuple(row) for row in reader if row]
+        rows = [tuple(row) or ("",) for row in reader]
     except csv.Error as error:
         raise ScoreError(f"{name}: line {reader.line_num}: no CSV: {error}") from None
-    if not rows:
+    if not rows or not any(rows[0]):
         raise ScoreError(f"{name}: is empty; its first line names the columns")
+    if len(rows[0]) > 1:  # in a single column a blank line is a cell that is NULL
+        rows = [row for row in rows if row != ("",)]
     for i, row in enumerate(rows):
         if len(row) != len(rows[0]):
             raise ScoreError(
-                f"{name}: row {i} has {_counted(len(row), 'cell')}, its columns are {len(rows[0])}"
+                f"{name}: row {i} has {counted(len(row), 'cell')}, its columns are {len(rows[0])}"
             )
     return Frozen(rows[0], tuple(rows[1:]), name)
 
@@ -3365,8 +3394,7 @@ def compare(
     problem = contract_problem(want, contract)
     if problem:
         return _comparison("reference_error", want, got, note=problem)
-    empty = contract.preset and not want.count and not got.count
-    if empty or _same_digest(want, got, contract, runs):
+    if _same_digest(want, got, contract, runs):
         return _comparison(_vacuous(want), want, got)
     search = _Search(want, got, contract, runs)
     return _comparison(_vacuous(want), want, got) if search.found() else search.diagnosis()
@@ -3414,6 +3442,8 @@ def _same_digest(
     want: Result, got: Result, contract: Contract, runs: Optional[Sequence[int]]
 ) -> bool:
     """Whether the digests alone settle it: the same typed rows, column by column."""
+    if contract.preset and not want.count and not got.count:
+        return True
     sorted_by_contract = contract.order not in ("auto", "ignore") or contract.top
     if sorted_by_contract or contract.time or contract.date or contract.columns == "names":
         return False
@@ -4616,7 +4646,7 @@ def show_row(row: Row, room: int = SHOWN_TEXT) -> str:
 def describe(comparison: Comparison, shown: int = SHOWN_ROWS) -> str:
     """One line on how the results differ: rows got and wanted, the first missing and unexpected."""
     c = comparison
-    parts = [f"got {_rows(c.got_count)}, wanted {_rows(c.want_count)}"]
+    parts = [f"got {counted(c.got_count, 'row')}, wanted {counted(c.want_count, 'row')}"]
     if c.note:
         parts.insert(
             0 if c.reason in ("columns", "order", "type", "reference_error") else 1, c.note
@@ -4630,10 +4660,6 @@ def describe(comparison: Comparison, shown: int = SHOWN_ROWS) -> str:
             rest = count - sum(n for _, n in rows[:shown])
             parts.append(f"{word} {listed}" + (f" and {rest:,} more" if rest > 0 else ""))
     return "; ".join(parts)
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 # ---- 8. statistics -------------------------------------------------------------------------------
@@ -5030,7 +5056,7 @@ def _private_copy(path: str, copy: str) -> None:
 
 
 FOLDER_PREFIX = "nl2sql-run-"
-FOLDER_AGE = 60  # seconds: a younger folder may not have been locked yet by who made it
+FOLDER_AGE = 2  # seconds: a younger folder may not have been locked yet by who made it
 
 
 @contextmanager
@@ -5042,6 +5068,7 @@ def private_folder() -> Iterator[str]:
     import shutil
     import tempfile
 
+    remove_left_folders()
     folder = tempfile.mkdtemp(prefix=FOLDER_PREFIX)
     try:
         with open(os.path.join(folder, "lock"), "wb") as lock:
@@ -5056,7 +5083,7 @@ def _locked(file: Any) -> bool:
     try:
         import fcntl
     except ImportError:
-        return True  # Windows removes no file that is open
+        return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -5084,7 +5111,11 @@ def _is_left(folder: str) -> bool:
         own = not hasattr(os, "getuid") or found.st_uid == os.getuid()
         if os.path.islink(folder) or not own or time.time() - found.st_mtime < FOLDER_AGE:
             return False
-        with open(os.path.join(folder, "lock"), "rb") as lock:
+        path = os.path.join(folder, "lock")
+        if os.name == "nt":
+            os.remove(path)  # refused while it is open
+            return True
+        with open(path, "rb") as lock:
             return _locked(lock)
     except FileNotFoundError:
         return os.path.isdir(folder)  # it died before it could lock
@@ -5113,62 +5144,58 @@ def find_databases(root: str, needed: Mapping[str, Sequence[str]]) -> dict[str, 
     """
     if not os.path.isdir(root):
         raise ScoreError(f"{root}: no such folder; --db-root is the folder that holds databases")
-    found = {id: _find_database(root, id) for id in needed}
-    missing = [f"{id} ({_few(questions)})" for id, questions in needed.items() if found[id] is None]
+    try:
+        found = {id: _find_database(root, id) for id in needed}
+    except (OSError, ValueError) as error:
+        raise ScoreError(f"{root}: cannot be searched: {error}") from None
+    missing = [
+        f"{cut(id)} (question {listed(questions)})"
+        for id, questions in needed.items()
+        if found[id] is None
+    ]
     if missing:
-        more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
-        raise ScoreError(f"{root}: no database for {', '.join(missing[:8])}{more}")
+        raise ScoreError(f"{root}: no database for {listed(missing, 8)}")
     return {id: place for id, place in found.items() if place is not None}
 
 
-def _few(ids: Sequence[str]) -> str:
-    word = "question" if len(ids) == 1 else "questions"
-    return f"{word} {', '.join(ids[:3])}{f' and {len(ids) - 3} more' if len(ids) > 3 else ''}"
-
-
 def _find_database(root: str, id: str) -> Optional[Found]:
-    if id in (".", "..") or os.path.basename(id) != id or "\0" in id or "\\" in id:
+    if id in (".", "..") or os.path.basename(id) != id or re.search(r"[\0/\\:]", id):
         return None  # no name of a file
     folder = os.path.join(root, id)
-    try:
-        inside = sorted(name for name in os.listdir(folder))
-    except OSError:
-        inside = []
+    inside = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     files = [name for name in inside if name.endswith(DATABASE_SUFFIXES)]
     named = [f"{id}{suffix}" for suffix in DATABASE_SUFFIXES]
-    first = next((name for name in named if name in files), files[0] if len(files) == 1 else None)
-    if first is not None:
-        others = [name for name in files if name.endswith(".sqlite") and name != first]
-        return Found(
-            os.path.join(folder, first), tuple(os.path.join(folder, name) for name in others)
-        )
-    flat = [os.path.join(root, name) for name in named]
-    dumps = [os.path.join(folder, f"{id}.sql"), os.path.join(folder, "schema.sql")]
-    places = (*flat, *dumps, os.path.join(root, f"{id}.sql"))
-    return next((Found(path) for path in places if os.path.isfile(path)), None)
+    single = files if len(files) == 1 else []
+    dumps = [f"{id}.sql", "schema.sql"]
+    places = [os.path.join(folder, name) for name in named]
+    places += [os.path.join(root, name) for name in named]
+    places += [os.path.join(folder, name) for name in single + dumps]
+    places.append(os.path.join(root, f"{id}.sql"))
+    first = next(filter(os.path.isfile, places), None)
+    if first is None and files:
+        raise ScoreError(f"{folder}: holds {listed(files)}; name the one to score {id}.sqlite")
+    others = [os.path.join(folder, name) for name in files if name.endswith(".sqlite")]
+    return None if first is None else Found(first, tuple(path for path in others if path != first))
 
 
-def database_size(database: Database) -> tuple[int, int, int]:
-    """Tables, columns and foreign keys of a database. Raises ScoreError."""
+def database_size(uri: str) -> list[int]:
+    """Tables, columns and foreign keys of a database."""
     import sqlite3
     from contextlib import closing
 
     own = "WHERE type = 'table' AND name NOT LIKE 'sqlite^_%' ESCAPE '^'"
     counts = "SELECT (SELECT COUNT(*) FROM pragma_table_info(?1)),"
     counts += " (SELECT COUNT(DISTINCT id) FROM pragma_foreign_key_list(?1))"
-    try:
-        with closing(sqlite3.connect(database.uri, uri=True)) as connection:
-            connection.execute("PRAGMA trusted_schema = OFF")
-            names = connection.execute(f"SELECT name FROM sqlite_master {own}").fetchall()
-            sizes = [connection.execute(counts, name).fetchone() for name in names]
-    except sqlite3.Error as error:
-        raise ScoreError(f"{database.path}: cannot be read: {error}") from None
-    return len(names), sum(size[0] for size in sizes), sum(size[1] for size in sizes)
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        names = connection.execute(f"SELECT name FROM sqlite_master {own}").fetchall()
+        sizes = [connection.execute(counts, name).fetchone() for name in names]
+    return [len(names), sum(size[0] for size in sizes), sum(size[1] for size in sizes)]
 
 
 # -- dumps
 
-DUMP_LIMIT = 256 * MIB  # of a dump's text
+DUMP_LIMIT = 100 * MIB  # of a dump's text, which takes up to six times as much memory
 COPY_LIMIT = 1024 * MIB  # of the database that it makes
 LOADS = (
     "SQLITE_INSERT", "SQLITE_SELECT", "SQLITE_READ", "SQLITE_UPDATE", "SQLITE_DELETE",
@@ -5177,6 +5204,9 @@ LOADS = (
     "SQLITE_ALTER_TABLE", "SQLITE_TRANSACTION", "SQLITE_SAVEPOINT", "SQLITE_REINDEX",
     "SQLITE_ANALYZE", "SQLITE_RECURSIVE",
 )  # fmt: skip
+
+
+RENAMES = ("sqlite_rename_", "sqlite_drop_column", "sqlite_add_constraint", "sqlite_fail")
 
 
 def load_dump(path: str, copy: str) -> None:
@@ -5193,7 +5223,8 @@ def load_dump(path: str, copy: str) -> None:
         if action == sqlite3.SQLITE_PRAGMA:
             return sqlite3.SQLITE_IGNORE  # dumps set them; nothing here depends on it
         if action == sqlite3.SQLITE_FUNCTION:
-            return int((b or "").lower() not in ALLOWED_FUNCTIONS)
+            name = (b or "").lower()  # SQLite's own ALTER TABLE calls functions of its own
+            return int(name not in ALLOWED_FUNCTIONS and not name.startswith(RENAMES))
         return int(action not in allowed)
 
     with open(path, "rb") as file:
@@ -5211,8 +5242,9 @@ def load_dump(path: str, copy: str) -> None:
                 line = text.count("\n", 0, at) + 1
                 raise QueryError("sql_error", f"line {line}: {error}") from None
         if connection.in_transaction:
-            connection.set_authorizer(None)
-            connection.commit()
+            raise QueryError("sql_error", "it ends inside a transaction, so it was cut off")
+        if not connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
+            raise QueryError("sql_error", "it makes no table")
 
 
 def _dump_statements(text: str) -> Iterator[tuple[int, str]]:
@@ -5227,6 +5259,8 @@ def _dump_statements(text: str) -> Iterator[tuple[int, str]]:
             continue
         yield begun, statement
         begun = None
+    if begun is not None:
+        yield begun, text[begun:]  # SQLite says what it lacks
 
 
 # ---- 11. worker ----------------------------------------------------------------------------------
@@ -5277,14 +5311,17 @@ def serve() -> None:
     while True:
         job = json.loads(lines.get())
         voice.loud = job.get("loud", False)
-        voice.reply(_load(job, voice) if "dump" in job else _work(job, voice))
+        serves = _load if "dump" in job else _size if "size" in job else _work
+        voice.reply(serves(job, voice))
 
 
 def _feed(lines: Any) -> None:
     """Passes jobs on; when the parent closes its end or is gone, the worker ends at once."""
-    for line in iter(sys.stdin.buffer.readline, b""):
-        lines.put(line)
-    os._exit(0)
+    try:
+        for line in iter(sys.stdin.buffer.readline, b""):
+            lines.put(line)
+    finally:
+        os._exit(0)
 
 
 class _Voice:
@@ -5430,6 +5467,17 @@ def _load(job: Mapping[str, Any], voice: _Voice) -> dict[str, Any]:
     return {"reason": "", "phase": "load"}
 
 
+def _size(job: Mapping[str, Any], voice: _Voice) -> dict[str, Any]:
+    """The reply to a job that asks how large a database is."""
+    import sqlite3
+
+    voice.announce("size", job["limit"])
+    try:
+        return {"reason": "", "phase": "size", "size": database_size(job["size"])}
+    except (sqlite3.Error, MemoryError) as error:
+        return {"reason": "sql_error", "note": f"cannot be read: {error}", "phase": "size"}
+
+
 class _Trial:
     """One question in the worker: reference, candidate, comparison, traps, on one connection."""
 
@@ -5462,8 +5510,9 @@ class _Trial:
         got = self._run("candidate", job["candidate"], limit)
         self._announce("compare", COMPARE_LIMIT + 4 * limit)
         if want is None:
-            want = _frozen_result(job["frozen"][0], got)
-        comparison = self._compare(want, got, sql, known)
+            comparison, want, got = self._compare_frozen(job["frozen"][0], got)
+        else:
+            comparison = self._compare(want, got, sql, known)
         reply = {"reason": comparison.reason, "comparison": _pack(comparison)}
         if comparison.matched or comparison.reason == "reference_error":
             return reply
@@ -5489,11 +5538,19 @@ class _Trial:
             comparison = comparison._replace(note=f"{comparison.note}; {note}")
         return comparison
 
+    def _compare_frozen(
+        self, frozen: Mapping[str, Any], got: Result
+    ) -> tuple[Comparison, Result, Result]:
+        """The comparison with frozen rows, and both results as they were read for it."""
+        want = _frozen_result(frozen, got)
+        got = _without_blanks(got) if frozen["file"] else got
+        return self._compare(want, got, "", None), want, got
+
     def _check_frozen(self, want: Result) -> None:
         """Raises QueryError where the reference agrees with none of the frozen rows."""
         differs = ""
         for frozen in self.job["frozen"]:
-            comparison = self._compare(want, _frozen_result(frozen, want), "", None)
+            comparison, *_ = self._compare_frozen(frozen, want)
             if comparison.matched:
                 return
             differs = differs or f"{comparison.reason}: {describe(comparison)}"
@@ -5512,12 +5569,14 @@ class _Trial:
                 self._announce("compare", COMPARE_LIMIT + 4 * job["timeout"])
                 comparison = self._compare(want, got, sql, known)
             except QueryError as error:
+                if not error.final and not job["alone"]:
+                    raise
                 broken = broken or f"{name}: {error.reason}: {error.text}"
                 continue
             if comparison.matched:
                 return self._accepted(comparison, f"{name} of {len(job['alternatives']) + 1}")
-        for frozen in job["frozen"][1:] if not job["reference"] else ():
-            comparison = self._compare(_frozen_result(frozen, got), got, "", None)
+        for frozen in job["frozen"] if job["reference"] else job["frozen"][1:]:
+            comparison, *_ = self._compare_frozen(frozen, got)
             if comparison.matched:
                 return self._accepted(comparison, frozen["file"])
         if broken:
@@ -5569,7 +5628,9 @@ class _Trial:
         errors: tuple[type[BaseException], ...] = (QueryError, *self.engine.errors)
         try:
             runs = self._tied(want, sql, terms) if self.job["ties"] else None
-        except errors:
+        except errors as error:
+            if not self.engine.error(error).final and not self.job["alone"]:
+                raise  # it is tried again, alone
             runs = None
         if runs is None:
             return [1] * want.count, "rows that tie cannot be told, so their order is strict"
@@ -5632,51 +5693,56 @@ class _Trial:
         return {"traps": found, "untried": untried}
 
 
-def _frozen_result(frozen: Mapping[str, Any], beside: Optional[Result]) -> Result:
-    """Frozen rows as a result. Those of a CSV file are read as the result beside them is.
+# Frozen rows of a CSV file are read as the result beside them is: CSV does not tell text from
+# numbers, nor an empty text from NULL. A column of plain numbers is numbers, unless the other
+# result's column of that name, else of that place, holds text only.
 
-    CSV does not tell text from numbers, nor an empty text from NULL: a column of plain numbers is
-    numbers, unless the other result's column of that name, else of that place, holds text only.
-    """
-    columns = frozen["columns"]
+
+def _frozen_result(frozen: Mapping[str, Any], beside: Optional[Result]) -> Result:
+    """Frozen rows as a result."""
+    names = frozen["columns"]
     rows = [tuple(map(unpacked, row)) for row in frozen["rows"]]
     if frozen["file"]:
-        cells = [
-            _csv_column(column, *_beside(beside, columns, i)) for i, column in enumerate(zip(*rows))
-        ]
-        rows = list(zip(*cells))
-    return Result.of(columns, rows)
+        texts = _text_columns(names, beside)
+        rows = list(zip(*(_csv_column(cells, i in texts) for i, cells in enumerate(zip(*rows)))))
+    return Result.of(names, rows)
 
 
-def _beside(beside: Optional[Result], columns: Sequence[str], i: int) -> tuple[bool, bool]:
-    """Whether the column of another result holds text only, and empty texts."""
-    if beside is None or (not beside.held and beside.count):
-        return False, False
-    names = [name.lower() for name in beside.columns]
-    name = columns[i].lower()
-    at = names.index(name) if names.count(name) == 1 else i
-    if at >= beside.width:
-        return False, False
-    kinds = beside.kinds()[at]
-    blank = "text" in kinds and any(row[at] == "" for row in beside.rows())
-    return kinds == frozenset(("text",)), blank
+def _text_columns(names: Sequence[str], beside: Optional[Result]) -> set[int]:
+    """The columns that hold nothing but text in the result beside them."""
+    if beside is None:
+        return set()
+    others = [name.lower() for name in beside.columns]
+    at = [
+        others.index(n.lower()) if others.count(n.lower()) == 1 else i for i, n in enumerate(names)
+    ]
+    kinds = [beside.kinds()[j] if j < beside.width else frozenset() for j in at]
+    return {i for i, kind in enumerate(kinds) if kind == frozenset(("text",))}
 
 
 CSV_NUMBER = r"(?a)-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?"
 
 
-def _csv_column(cells: Sequence[str], text: bool, blank: bool) -> list[Cell]:
-    """The cells of a CSV column; empty ones are NULL, or empty texts where `blank`."""
-    nothing = "" if blank else None
-    numbers = not text and all(re.fullmatch(CSV_NUMBER, cell) for cell in cells if cell)
-    if not numbers:
-        return [cell or nothing for cell in cells]
-    return [None if not cell else _csv_number(cell) for cell in cells]
+def _csv_column(cells: Sequence[str], is_text: bool) -> list[Cell]:
+    """The cells of a CSV column, empty ones as NULL."""
+    if is_text or not all(re.fullmatch(CSV_NUMBER, cell) for cell in cells if cell):
+        return [cell or None for cell in cells]
+    return [_csv_number(cell) if cell else None for cell in cells]
 
 
 def _csv_number(cell: str) -> Cell:
     whole = cell.lstrip("-").isdigit() and len(cell) < 20
     return int(cell) if whole else float(cell)
+
+
+def _without_blanks(result: Result) -> Result:
+    """The result with empty texts as NULL, as CSV writes both."""
+
+    def rows() -> Iterator[Row]:
+        return (tuple(None if c == "" else c for c in row) for row in result.rows())
+
+    digest, held = take(rows(), sys.maxsize)
+    return Result(result.columns, rows if held is None else lambda: held, digest, held is not None)
 
 
 def _shown_column(expression: str, names: Sequence[str]) -> Optional[int]:
@@ -5712,11 +5778,7 @@ def _packed(cell: Cell) -> Any:
     if isinstance(cell, str):
         more = len(cell) - SAMPLE_TEXT
         return cell if more <= 0 else f"{cell[:SAMPLE_TEXT]}... (+{more})"
-    if isinstance(cell, bytes):
-        return {"hex": cell[:SAMPLE_TEXT].hex()}
-    if isinstance(cell, float) and cell in (INFINITY, -INFINITY):
-        return {"real": str(cell)}
-    return cell
+    return packed(cell[:SAMPLE_TEXT] if isinstance(cell, bytes) else cell)
 
 
 def _pack(comparison: Comparison) -> dict[str, Any]:
@@ -5794,10 +5856,13 @@ class _Forked:
         import threading
 
         self.lock = threading.Lock()  # no signal may go to a number that is free again
-        jobs, self_jobs = os.pipe()
-        self_replies, replies = os.pipe()
         self.code: Optional[int] = None
-        self.pid = os.fork()
+        try:
+            jobs, self_jobs = os.pipe()
+            self_replies, replies = os.pipe()
+            self.pid = os.fork()
+        except OSError as error:
+            raise ScoreError(f"no worker process could be started: {error}") from None
         if self.pid == 0:
             self._be_the_worker(jobs, replies)
         os.close(jobs)
@@ -5908,8 +5973,9 @@ class Worker:
 
     def stop(self) -> None:
         """Ends the process at once, from whichever thread; who asks gets a reply all the same."""
-        self.stopped = True
-        self.child.stop()
+        if not self.ended:
+            self.stopped = True
+            self.child.stop()
 
     def _lost(self, phase: str, limit: float, cpu: float) -> dict[str, Any]:
         """The reply in place of one that never came, from a worker that ended or was stopped.
@@ -5936,6 +6002,8 @@ class Worker:
 
     def close(self) -> None:
         """Lets the process end by itself, which it does when its input closes."""
+        if self.ended:
+            return
         self._close_jobs()
         if not self.child.wait(1):
             self.child.kill()
@@ -5971,6 +6039,9 @@ def _cpu_of(pid: int) -> float:
 # ---- 12. scoring ---------------------------------------------------------------------------------
 
 
+JobKey = tuple[str, str]  # a question's id, and the name of a database of its test suite
+
+
 class Standing(NamedTuple):
     """How far a run is; told now and then while it lasts."""
 
@@ -5985,15 +6056,15 @@ class _Slot:
     """A place for one worker at a time, and what that works on."""
 
     def __init__(self, memory: int, fork: bool, file_size: int = 0) -> None:
-        self.memory, self.fork = memory, fork
-        # It starts while the caller goes on.
-        self.worker: Optional[Worker] = Worker(memory, fork, file_size)
+        self.make = partial(Worker, memory, fork, file_size)
+        self.worker: Optional[Worker] = self.make()  # it starts while the caller goes on
         self.doing, self.begun = "", 0.0
+        self.stopped = False
         self.sqlite_version = ""
 
     def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """The reply to a job, from a new worker where the last one is spent."""
-        worker = self.worker = self.worker or Worker(self.memory, self.fork)
+        worker = self.worker = self.worker or self.make()
         reply = worker.ask(job)
         self.sqlite_version = worker.sqlite_version or self.sqlite_version
         if reply.get("spent"):
@@ -6003,16 +6074,18 @@ class _Slot:
 
     def stop_if_late(self, now: float) -> None:
         worker = self.worker
-        if worker is not None and now > worker.deadline and not worker.ended:
+        if worker is not None and now > worker.deadline:
             worker.stop()
 
     def stop(self) -> None:
+        """Stops its worker, and keeps it from being asked again."""
+        self.stopped = True
         worker = self.worker
-        if worker is not None and not worker.ended:
+        if worker is not None:
             worker.stop()
 
     def close(self) -> None:
-        if self.worker is not None and not self.worker.ended:
+        if self.worker is not None:
             self.worker.close()
 
 
@@ -6027,20 +6100,20 @@ class Scorer:
         self,
         databases: Mapping[str, Sequence[Database]],
         settings: Settings,
-        jobs: int = 1,
+        workers: int = 1,
         fork: bool = False,
     ) -> None:
         self.databases, self.settings = databases, settings
         self.fork = fork
-        self.share = max(settings.memory // max(jobs, 1), MEMORY_SHARE)
-        self.jobs = jobs
+        self.workers = max(1, min(workers, settings.memory // MEMORY_SHARE))
+        self.share = settings.memory // self.workers
         self.slots: list[_Slot] = []
         self.interrupted = False
         self.sqlite_version = ""
 
     def __enter__(self) -> Scorer:
         try:
-            for _ in range(self.jobs):
+            for _ in range(self.workers):
                 self.slots.append(_Slot(self.share, self.fork))
         except ScoreError:
             self.__exit__()
@@ -6060,91 +6133,77 @@ class Scorer:
 
         `watch` is told now and then how far it is.
         """
-        jobs = {q.id: self._job(q, answer.sql) for q, answer in pairs if not answer.reason}
+        jobs = {(q.id, ""): self._job(q, answer.sql) for q, answer in pairs if not answer.reason}
         replies = self._ask_all(jobs, len(pairs) - len(jobs), watch)
         for question, answer in pairs:
             if answer.reason:
-                replies[question.id] = {"reason": answer.reason, "note": answer.detail}
-        return [outcome_of(q, answer, replies[q.id]) for q, answer in pairs if q.id in replies]
+                replies[question.id, ""] = {"reason": answer.reason, "note": answer.detail}
+        asked = [(q, answer, replies.get((q.id, ""))) for q, answer in pairs]
+        return [outcome_of(q, answer, reply) for q, answer, reply in asked if reply is not None]
 
     def reference_results(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
         """The first rows of each question's reference, or its reason and note."""
-        jobs = {question.id: self._job(question, None) for question in questions}
+        jobs = {(question.id, ""): self._job(question, None) for question in questions}
         replies = self._ask_all(jobs, 0, lambda _: None)
         if self.interrupted:
             raise KeyboardInterrupt
-        return [replies[question.id] for question in questions]
+        return [replies[question.id, ""] for question in questions]
 
     def suite_replies(
         self, outcomes: Sequence[Outcome], watch: Callable[[Standing], None]
     ) -> dict[str, list[tuple[str, dict[str, Any]]]]:
         """For each outcome, the name of each database of its test suite and the reply there."""
-        places: dict[str, tuple[str, Database, dict[str, Any]]] = {}
+        places: dict[tuple[str, str], dict[str, Any]] = {}
         for outcome in outcomes:
             question = outcome.question._replace(traps=(), frozen=())
             for database in self._databases(question)[1:] if question.sql else ():
-                job = {**self._job(question, outcome.sql), "uri": database.uri}
-                places[f"{question.id} {len(places)}"] = question.id, database, job
-        replies = self._ask_all({key: job for key, (_, _, job) in places.items()}, 0, watch)
-        found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-        for key, (id, database, _) in places.items():
-            if key in replies:
                 name = os.path.basename(database.source)
-                found.setdefault(id, []).append((name, replies[key]))
+                places[question.id, name] = {
+                    **self._job(question, outcome.sql),
+                    "uri": database.uri,
+                }
+        found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+        for (id, name), reply in sorted(self._ask_all(places, 0, watch).items()):
+            found.setdefault(id, []).append((name, reply))
         return found
 
     def _databases(self, question: Question) -> Sequence[Database]:
         return self.databases.get(question.db) or self.databases[""]
 
     def _ask_all(
-        self, jobs: Mapping[str, dict[str, Any]], done: int, watch: Callable[[Standing], None]
-    ) -> dict[str, dict[str, Any]]:
+        self, jobs: Mapping[JobKey, dict[str, Any]], done: int, watch: Callable[[Standing], None]
+    ) -> dict[JobKey, dict[str, Any]]:
         """A reply to each job by its key, or to some where Ctrl-C comes.
 
         A job that ended for want of memory or processor time that others used, or that took its
         worker down, is tried once more, alone, after all others: so the number of workers and a
         busy machine change no verdict.
         """
-        work = _Work(jobs, done, watch, self._ask)
-        work.run(self.slots)
-        again = {key: jobs[key] for key, reply in work.replies.items() if self._undecided(reply)}
+        queue = _Queue(jobs, done, watch)
+        queue.run(self.slots)
+        again = {key: jobs[key] for key, reply in queue.replies.items() if self._is_open(reply)}
         for key in again:
-            del work.replies[key]  # after Ctrl-C it is not known how it would have ended
-        if again and not work.interrupted:
-            self._ask_alone(again, work)
-        self.interrupted = self.interrupted or work.interrupted
+            del queue.replies[key]  # after Ctrl-C it is not known how it would have ended
+        if again and not queue.interrupted:
+            self._ask_alone(again, queue)
+        self.interrupted = self.interrupted or queue.interrupted
         versions = [slot.sqlite_version for slot in self.slots if slot.sqlite_version]
         self.sqlite_version = versions[0] if versions else self.sqlite_version
-        return work.replies
+        return queue.replies
 
-    def _undecided(self, reply: Mapping[str, Any]) -> bool:
-        whole = self.share == self.settings.memory
+    def _is_open(self, reply: Mapping[str, Any]) -> bool:
+        """Whether a job that is tried once more may end otherwise."""
+        whole = self.workers == 1
         return not reply.get("final", True) and not (whole and reply["reason"] == "too_large")
 
-    def _ask_alone(self, jobs: Mapping[str, dict[str, Any]], work: _Work) -> None:
-        if self.share < self.settings.memory:
-            slot = _Slot(self.settings.memory, self.fork)
-        else:
-            slot = self.slots[0]
-        work.jobs = {key: {**job, "loud": True} for key, job in jobs.items()}
+    def _ask_alone(self, jobs: Mapping[JobKey, dict[str, Any]], queue: _Queue) -> None:
+        slot = self.slots[0] if self.workers == 1 else _Slot(self.settings.memory, self.fork)
+        queue.jobs = {key: {**job, "loud": True, "alone": True} for key, job in jobs.items()}
         try:
-            work.run([slot])
+            queue.run([slot])
         finally:
             if slot not in self.slots:
                 slot.close()
-
-    @staticmethod
-    def _ask(slot: _Slot, job: dict[str, Any]) -> dict[str, Any]:
-        """The reply to one job; a query that only explains a verdict costs no verdict."""
-        reply = slot.ask(job)
-        if reply["phase"] == "sort keys" and reply.get("spent"):
-            job = {**job, "ties": False}  # reading the sort keys took the worker down
-            reply = slot.ask(job)
-        if reply["phase"] == "trap" and reply.get("spent"):
-            # A trap query took the worker down; the candidate's own verdict stands without it.
-            reply = slot.ask({**job, "traps": []})
-            reply["untried"] = len(job["traps"])
-        return reply
 
     def _job(self, question: Question, sql: Optional[str]) -> dict[str, Any]:
         return {
@@ -6158,25 +6217,25 @@ class Scorer:
             "candidate": sql,
             "traps": [(trap.name, trap.sql) for trap in question.traps],
             "ties": True,  # rows that tie on the reference's sort keys may swap
+            "alone": self.workers == 1,  # what ends for want of memory is not tried again
             "timeout": self.settings.timeout,
             "reference_timeout": self.settings.reference_timeout,
             "max_rows": self.settings.max_rows,
         }
 
 
-class _Work:
-    """Jobs that workers share out among themselves, each in a thread of its own that waits."""
+class _Queue:
+    """Jobs that workers share out among themselves, each with a thread of its own that waits."""
 
     def __init__(
         self,
-        jobs: Mapping[str, dict[str, Any]],
-        done: int,
-        watch: Callable[[Standing], None],
-        ask: Callable[[_Slot, dict[str, Any]], dict[str, Any]],
+        jobs: Mapping[JobKey, dict[str, Any]],
+        done: int = 0,
+        watch: Callable[[Standing], None] = lambda _: None,
     ) -> None:
-        self.jobs, self.watch, self.ask = jobs, watch, ask
+        self.jobs, self.watch = jobs, watch
         self.done, self.total = done, done + len(jobs)
-        self.replies: dict[str, dict[str, Any]] = {}
+        self.replies: dict[JobKey, dict[str, Any]] = {}
         self.interrupted = False
         self.error: Optional[ScoreError] = None
 
@@ -6225,9 +6284,9 @@ class _Work:
                     key = next(self.waiting, None)
                 if key is None:
                     break
-                slot.doing, slot.begun = key, time.monotonic()
-                reply = self.ask(slot, self.jobs[key])
-                if not self.interrupted:
+                slot.doing, slot.begun = key[0], time.monotonic()
+                reply = self._ask(slot, self.jobs[key])
+                if not slot.stopped:
                     self.replies[key] = reply
         except ScoreError as error:
             self.error = error
@@ -6237,6 +6296,43 @@ class _Work:
             with self.lock:
                 self.running -= 1
             self.ended.set()
+
+    @staticmethod
+    def _ask(slot: _Slot, job: dict[str, Any]) -> dict[str, Any]:
+        """The reply to one job; a query that only explains a verdict costs no verdict."""
+        reply = slot.ask(job)
+        settled = reply.get("final", True) or job.get("alone")
+        if reply["phase"] == "sort keys" and reply.get("spent") and settled and not slot.stopped:
+            job = {**job, "ties": False}  # reading the sort keys took the worker down
+            reply = slot.ask(job)
+        if reply["phase"] == "trap" and reply.get("spent") and not slot.stopped:
+            # A trap query took the worker down; the candidate's own verdict stands without it.
+            reply = slot.ask({**job, "traps": []})
+            reply["untried"] = len(job["traps"])
+        return reply
+
+
+def ask_one(job: dict[str, Any], file_size: int = 0) -> dict[str, Any]:
+    """The reply to a job from a worker of its own, which may write files of so many bytes."""
+    queue, slot = _Queue({("", ""): job}), _Slot(MEMORY_LIMIT, False, file_size)
+    try:
+        queue.run([slot])
+    finally:
+        slot.close()
+    if queue.interrupted:
+        raise KeyboardInterrupt
+    return queue.replies["", ""]
+
+
+def sizes_of(databases: Mapping[str, Sequence[Database]]) -> dict[str, list[int]]:
+    """Tables, columns and foreign keys of each database. Raises ScoreError."""
+    found = {}
+    for id, (database, *_) in sorted(databases.items()):
+        reply = ask_one({"size": database.uri, "limit": TIMEOUT})
+        if reply["reason"]:
+            raise ScoreError(f"{database.path}: {reply['note']}")
+        found[id] = reply["size"]
+    return found
 
 
 def frozen_json(frozen: Frozen) -> dict[str, Any]:
@@ -6286,17 +6382,13 @@ def load_in_worker(path: str, copy: str, settings: Settings) -> None:
     if size > DUMP_LIMIT:
         raise ScoreError(f"{path}: a dump of more than {DUMP_LIMIT // MIB} MB; load it yourself")
     job = {"dump": os.path.abspath(path), "copy": copy, "limit": settings.reference_timeout}
-    work = _Work({path: job}, 0, lambda _: None, lambda slot, job: slot.ask(job))
-    slot = _Slot(settings.memory, False, COPY_LIMIT)
-    work.run([slot])
-    slot.close()
-    if work.interrupted:
-        raise KeyboardInterrupt
-    reply = work.replies[path]
+    reply = ask_one(job, COPY_LIMIT)
+    if reply["reason"] == "sql_error":
+        raise ScoreError(f"{path}: {reply['note']}; a dump of SQLite's is meant")
     if reply["reason"]:
-        hint = "; a dump for SQLite is meant" if reply["reason"] == "sql_error" else ""
-        raise ScoreError(f"{path}: {reply['note']}{hint}")
-    os.chmod(copy, 0o400)
+        raise ScoreError(f"{path}: cannot be loaded: {reply['reason']}: {reply['note']}")
+    if os.name != "nt":  # where a read-only file could not be removed again
+        os.chmod(copy, 0o400)
 
 
 def outcome_of(question: Question, answer: Answer, reply: Mapping[str, Any]) -> Outcome:
@@ -6453,7 +6545,7 @@ def render_text(run: Run, style: Style, wrote: Sequence[str] = ()) -> str:
     lines += [f"questions: {visible(run.set_name)}"] if run.set_name else []
     lines += ["", *(["interrupted: only what was scored so far", ""] if run.partial else [])]
     lines += [f"warning: {warning}" for warning in shown_warnings(run)]
-    lines += [""] if run.warnings else []
+    lines += [""] if run.warnings or run.set_warnings else []
     for outcome in run.outcomes:
         lines += _outcome_lines(outcome, style)
     lines += ["", *_summary(run)]
@@ -6466,8 +6558,9 @@ def render_text(run: Run, style: Style, wrote: Sequence[str] = ()) -> str:
 
 def shown_warnings(run: Run) -> list[str]:
     """The first warnings as they are shown, and how many more there are."""
-    shown = [visible(warning) for warning in run.warnings[:20]]
-    more = len(run.warnings) - len(shown)
+    warnings = run.set_warnings + run.warnings
+    shown = [visible(warning) for warning in warnings[:20]]
+    more = len(warnings) - len(shown)
     return shown + ([f"and {more:,} more of this kind"] if more else [])
 
 
@@ -6571,13 +6664,14 @@ def difficulty_of(question: Question) -> str:
 def _breakdowns(run: Run, blank: bool) -> list[str]:
     """The score by difficulty and by database, each with its count; `blank` stands above them."""
     rated = sum(bool(o.question.difficulty) for o in run.outcomes)
-    title = {0: "difficulty (Spider's rules)", run.total: "difficulty"}
+    some = "some by " if rated else ""
+    title = "difficulty" if rated == run.total else f"difficulty ({some}Spider's rules)"
     by_level = _grouped((difficulty_of(o.question), o.passed) for o in run.outcomes)
     places = {name: i for i, name in enumerate(DIFFICULTIES)}
     levels = sorted(by_level, key=lambda name: (places.get(name, len(places)), name))
     lines = [
         *([] if blank else [""]),
-        *_table(title.get(rated, "difficulty (some by Spider's rules)"), levels, by_level),
+        *_table(title, levels, by_level),
     ]
     by_database = _grouped((o.question.db, o.passed) for o in run.outcomes)
     if set(by_database) != {""}:
@@ -6606,7 +6700,7 @@ def _table(title: str, names: Sequence[str], groups: Mapping[str, tuple[int, int
 
 def veiled(run: Run) -> Run:
     """The run of a sealed set as it may be written down: ids, verdicts and counts alone."""
-    return run._replace(outcomes=tuple(map(_veiled_outcome, run.outcomes)), warnings=())
+    return run._replace(outcomes=tuple(map(_veiled_outcome, run.outcomes)), set_warnings=())
 
 
 def veiled_question(question: Question) -> Question:
@@ -6620,11 +6714,15 @@ def _veiled_outcome(outcome: Outcome) -> Outcome:
         comparison = Comparison(
             comparison.reason, want_count=comparison.want_count, got_count=comparison.got_count
         )
-    counts = f": {describe(comparison)}" if comparison and not outcome.passed else ""
+    detail: tuple[str, ...]
+    if outcome.passed or outcome.reason == "reference_error":
+        detail = (f"{outcome.reason}: see the sealed set",) if outcome.reason else ()
+    else:
+        detail = (f"{outcome.reason}: {describe(comparison)}",) if comparison else outcome.detail
     return Outcome(
         veiled_question(outcome.question),
         outcome.reason,
-        (f"{outcome.reason}{counts or ': see the sealed set'}",) if outcome.reason else (),
+        detail,
         comparison=comparison,
         seconds=outcome.seconds,
         reference_seconds=outcome.reference_seconds,
@@ -6632,8 +6730,7 @@ def _veiled_outcome(outcome: Outcome) -> Outcome:
 
 
 def _listed(ids: Sequence[str]) -> str:
-    shown = ", ".join(ids[:12])
-    return f"{len(ids)} ({shown}{', ...' if len(ids) > 12 else ''})"
+    return f"{len(ids)} ({listed(ids, 12)})"
 
 
 def _interval(run: Run) -> list[str]:
@@ -6699,7 +6796,7 @@ def _defused(cell: str) -> str:
 
 
 def render_questions(
-    questions: Sequence[Question], sizes: Sequence[tuple[str, tuple[int, int, int]]] = ()
+    questions: Sequence[Question], sizes: Sequence[tuple[str, Sequence[int]]] = ()
 ) -> str:
     """The questions as they were understood, and the size of each database by its name."""
     lines = []
@@ -6861,6 +6958,15 @@ def quoted(path: str) -> str:
     return shlex.quote(path)
 
 
+def starts_with(path: str, beginnings: Sequence[bytes]) -> bool:
+    """Whether a file begins with one of some bytes; no where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(max(map(len, beginnings))) in beginnings
+    except (OSError, ValueError):
+        return False
+
+
 def read_input(path: str, what: str, hint: str) -> bytes:
     """The bytes of an input file or of standard input ("-"); `hint` says how to get one.
 
@@ -6917,33 +7023,26 @@ class Archive:
 
     def question_set(self) -> QuestionSet:
         """The one question set that it holds."""
-        found: dict[str, QuestionSet] = {}
-        refused: list[str] = []
-        for name in self.entries:
-            if name.lower().endswith(SET_SUFFIXES) and self._may_be_set(name):
-                try:
-                    found[name] = read_questions(self.read(name), f"{self.path}: {name}")
-                except ScoreError as error:
-                    if str(error).startswith(f"{self.path}: {name}: "):
-                        refused.append(str(error))
-                    else:
-                        raise
-        json_sets = [name for name in found if name.lower().endswith((".json", ".jsonl"))]
-        names = json_sets or list(found)
-        if len(names) > 1:
-            raise ScoreError(f"{self.path}: holds several question sets: {', '.join(names)}")
-        if not names:
-            raise ScoreError(refused[0] if refused else f"{self.path}: holds no question set")
+        names = [name for name in self.entries if self._is_set(name)]
+        json_sets = [name for name in names if name.lower().endswith((".json", ".jsonl"))]
+        names = json_sets or names
+        if len(names) != 1:
+            what = f"several question sets: {listed(names)}" if names else "no question set"
+            raise ScoreError(f"{self.path}: holds {what}")
         self.set_name = names[0]
-        sealed = bool(self.entries[names[0]].flag_bits & 1)
-        questions = with_files(found[names[0]], self._csv)
-        return questions._replace(name=self.path, sealed=sealed)
+        found = read_questions(self.read(self.set_name), f"{self.path}: {self.set_name}")
+        found = with_files(found, self._csv)
+        return found._replace(name=self.path, sealed=bool(self.entries[names[0]].flag_bits & 1))
 
-    def _may_be_set(self, name: str) -> bool:
-        """Dumps are not read as sets: they can be large, and decryption is slow."""
-        if not name.lower().endswith(".sql"):
-            return True
-        return QUESTION_MARK.search(decode(self.read(name, 65536))[0]) is not None
+    def _is_set(self, name: str) -> bool:
+        """Whether a file is meant as a set; a dump is not read for that, for decryption is slow."""
+        if not name.lower().endswith(SET_SUFFIXES):
+            return False
+        if name.lower().endswith((".json", ".jsonl")):
+            return b'"question"' in self.read(name)  # Spider's tables.json has none
+        text, _ = decode(self.read(name, 65536))
+        begun = QUESTION_MARK.search(text)
+        return begun is not None or "\t" in text and first_word(text) in QUERY_WORDS
 
     def _csv(self, name: str) -> bytes:
         folder = os.path.dirname(self.set_name)
@@ -6952,10 +7051,12 @@ class Archive:
             raise ScoreError(f"{self.path}: {full}: no such file in it")
         return self.read(full)
 
-    def read(self, name: str, most: int = ANSWERS_LIMIT) -> bytes:
-        """The first bytes of one file in it."""
+    def read(self, name: str, most: int = 0) -> bytes:
+        """One file in it, or its first bytes."""
+        if not most and self.entries[name].file_size > ANSWERS_LIMIT:
+            raise ScoreError(f"{self.path}: {name}: larger than {ANSWERS_LIMIT // MIB} MB")
         with self._opened(name) as file:
-            data: bytes = self._guarded(name, lambda: file.read(most))
+            data: bytes = self._guarded(name, lambda: file.read(most or -1))
         return data
 
     def _opened(self, name: str) -> Any:
@@ -6965,21 +7066,23 @@ class Archive:
                 f"{self.path}: is encrypted with a cipher that Python's zipfile cannot read, AES"
                 " perhaps; seal it with: zip -e"
             )
+        if info.compress_type not in (0, 8):
+            raise ScoreError(f"{self.path}: {name}: is packed in a way that zip -e does not use")
         if info.flag_bits & 1 and not self.password:
             raise ScoreError(f"{self.path}: is sealed; give --password or set NL2SQL_PASSWORD")
         key = self.password.encode("utf-8", "surrogateescape")
         return self._guarded(name, lambda: self.zip.open(info, pwd=key or None))
 
-    def _guarded(self, name: str, work: Callable[[], Any]) -> Any:
-        """What `work` gives; a wrong password shows in one of several ways."""
+    def _guarded(self, name: str, read: Callable[[], Any]) -> Any:
+        """What `read` gives; a wrong password shows in one of several ways."""
+        import struct
         import zipfile
         import zlib
 
+        broken = (RuntimeError, zipfile.BadZipFile, zlib.error, EOFError, OSError, struct.error)
         try:
-            return work()
-        except NotImplementedError as error:
-            raise ScoreError(f"{self.path}: {name}: cannot be unpacked: {error}") from None
-        except (RuntimeError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+            return read()
+        except (*broken, ValueError, LookupError) as error:
             if self.entries[name].flag_bits & 1:
                 raise ScoreError(
                     f"{self.path}: the password is wrong, or the zip damaged"
@@ -6993,19 +7096,39 @@ class Archive:
 
     def unpack(self, folder: str) -> list[str]:
         """Writes its databases into a folder, as --db-root would find them; their paths."""
-        import shutil
-
-        written = []
-        for name in self.databases():
-            parts = [part for part in re.split(r"[/\\]", name) if part][-2:]
-            if any(part in (".", "..") or ":" in part for part in parts):
-                raise ScoreError(f"{self.path}: {name}: no name for a file")
-            target = os.path.join(folder, "data", *parts)
-            os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-            with self._opened(name) as source, open(target, "xb") as file:
-                self._guarded(name, partial(shutil.copyfileobj, source, file, MIB))
+        written: list[str] = []
+        names = self.databases()
+        for name in names:
+            target = os.path.join(folder, "data", *self._place(name, names))
+            if target in written:
+                raise ScoreError(f"{self.path}: {name}: a second database for the same id")
+            with self._opened(name) as source:
+                blocks = iter(partial(self._guarded, name, partial(source.read, MIB)), b"")
+                try:
+                    os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+                    with open(target, "xb") as file:
+                        file.writelines(blocks)
+                except (OSError, ValueError) as error:
+                    what = f"{name}: cannot be unpacked: {_cause(error)}"
+                    raise ScoreError(f"{self.path}: {cut(what, 200)}") from None
             written.append(target)
         return written
+
+    def _place(self, name: str, names: Sequence[str]) -> list[str]:
+        """The path below --db-root: a folder counts where it is an id, not where it holds ids."""
+        *folders, base = [part for part in re.split(r"[/\\]", name) if part]
+        if not re.fullmatch(r"[^:\0]+", base) or {".", ".."} & {base, *folders[-1:]}:
+            raise ScoreError(f"{self.path}: {cut(name)}: no name for a file")
+        stem = base.rpartition(".")[0]
+        alone = sum(other.startswith("/".join(folders) + "/") for other in names) == 1
+        own = folders[-1:] in ([stem], []) or stem == "schema" or alone
+        return [*folders[-1:], base] if own else self._beside_others(folders, base, names)
+
+    @staticmethod
+    def _beside_others(folders: Sequence[str], base: str, names: Sequence[str]) -> list[str]:
+        """A database among others: one of a test suite if their folder holds its own namesake."""
+        own = [f"{'/'.join(folders)}/{folders[-1]}{suffix}" for suffix in DATABASE_SUFFIXES]
+        return [folders[-1], base] if any(name in names for name in own) else [base]
 
 
 def _is_content(name: str) -> bool:
@@ -7031,12 +7154,13 @@ def _frozen_from(file: str, read: Callable[[str], bytes], place: str) -> Frozen:
 
 def file_beside(path: str) -> Callable[[str], bytes]:
     """A reader of files by their names in the folder of another file, and not outside it."""
-    folder = os.path.dirname(path)
+    folder = os.path.realpath(os.path.dirname(path) or ".")
 
     def read(name: str) -> bytes:
-        if os.path.isabs(name) or ".." in re.split(r"[/\\]", name):
+        full = os.path.realpath(os.path.join(folder, name))
+        if os.path.dirname(full) != folder and not full.startswith(os.path.join(folder, "")):
             raise ScoreError(f"{path}: rows: {name}: a file beside the set is meant")
-        return read_input(os.path.join(folder, name), "rows", f"{path} names it")
+        return read_input(full, "rows", f"{path} names it")
 
     return read
 
@@ -7062,6 +7186,18 @@ def check_writable(path: str) -> None:
         os.path.exists(path) and not os.access(path, os.W_OK)
     ):
         raise ScoreError(f"{path}: cannot be written: permission denied")
+
+
+def check_no_input(path: str, inputs: Iterable[tuple[str, Optional[str]]]) -> None:
+    """Raises ScoreError where a report would overwrite an input; `inputs` are what and path."""
+    for what, other in inputs:
+        same = other and os.path.exists(path) and os.path.exists(other)
+        if other and (os.path.realpath(path) == os.path.realpath(other)):
+            same = True
+        elif same:
+            same = os.path.samefile(path, str(other))
+        if same:
+            raise ScoreError(f"{path}: --csv would overwrite the {what}; choose another name")
 
 
 def write_file(path: str, text: str, new: bool = False) -> None:
@@ -7135,6 +7271,7 @@ class Later:
             self.error = error
 
     def value(self) -> str:
+        """The text, once it is there."""
         self.thread.join()
         if self.error is not None:
             raise ScoreError(f"the database cannot be read: {_cause(self.error)}")
@@ -7223,7 +7360,15 @@ def build_parser() -> argparse.ArgumentParser:
     class Parser(argparse.ArgumentParser):
         """One line for a mistake, like every other refusal."""
 
+        given: Sequence[str] = ()
+
+        def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+            self.given = list(sys.argv[1:] if args is None else args)
+            return super().parse_known_args(self.given, namespace)
+
         def error(self, message: str) -> NoReturn:
+            if "--password" in self.given:  # it may hold a part of a password without quotes
+                message = message.partition(": ")[0]
             raise ScoreError(_usage_error(message, self.format_help()))
 
     parser = Parser(
@@ -7431,11 +7576,7 @@ def check_args(args: argparse.Namespace) -> None:
         check_writable(args.csv)
         inputs = [("answers", args.answers), ("database", args.db or DEFAULT_DB)]
         inputs += [("questions", path) for path in args.questions or ()]
-        for name, other in inputs:
-            if os.path.realpath(args.csv) == os.path.realpath(other):
-                raise ScoreError(
-                    f"{args.csv}: --csv would overwrite the {name}; choose another name"
-                )
+        check_no_input(args.csv, inputs)
     if args.quiet and args.verbose:
         raise ScoreError("-q and -v cannot both be meant")
 
@@ -7464,10 +7605,15 @@ def open_set(args: argparse.Namespace) -> tuple[QuestionSet, Optional[Archive]]:
         found = QuestionSet(QUESTIONS)
     else:
         sets = [_read_set(path, args) for path in args.questions]
-        found, archive = sets[0]
+        gold = [pair for pair in sets if pair[0].form == GOLD]
+        texts = [pair for pair in sets if pair[0].form != GOLD]
+        if len(sets) == 2 and len(gold) != 1:
+            raise ScoreError(
+                "--questions twice: one file of gold lines and one with their texts are meant"
+            )
+        found, archive = (gold or texts)[0]
         if len(sets) == 2:
-            gold, texts = sorted(sets, key=lambda pair: not pair[0].form.startswith("gold"))
-            found, archive = with_texts(gold[0], texts[0]), gold[1] or texts[1]
+            found, archive = with_texts(found, texts[0][0]), archive or texts[0][1]
     questions = found.questions
     if args.lang is not None:
         questions = in_language(questions, args.lang)
@@ -7479,12 +7625,9 @@ def open_set(args: argparse.Namespace) -> tuple[QuestionSet, Optional[Archive]]:
 
 def _read_set(path: str, args: argparse.Namespace) -> tuple[QuestionSet, Optional[Archive]]:
     hint = "a question set is commented SQL, JSON or a zip"
-    if path != "-" and os.path.isfile(path):
-        with open(path, "rb") as file:
-            magic = file.read(4)
-        if magic in ZIP_MAGIC:
-            archive = Archive(path, args.password or os.environ.get("NL2SQL_PASSWORD", ""))
-            return archive.question_set(), archive
+    if path != "-" and starts_with(path, ZIP_MAGIC):
+        archive = Archive(path, args.password or os.environ.get("NL2SQL_PASSWORD", ""))
+        return archive.question_set(), archive
     data = read_input(path, "questions", hint)
     name = "standard input" if path == "-" else path
     return with_files(read_questions(data, name), file_beside(path)), None
@@ -7574,10 +7717,11 @@ def located_data(
             yield Data({"": Found(written[0])}, archive.path)
             return
         _check_database_ids(archive.path, questions)
+        inside = os.path.join(folder, "data")
         try:
-            found = find_databases(os.path.join(folder, "data"), _needed(questions))
+            found = find_databases(inside, _needed(questions))
         except ScoreError as error:
-            raise ScoreError(f"{archive.path}: {str(error).partition(': ')[2]}") from None
+            raise ScoreError(str(error).replace(inside, archive.path)) from None
         yield Data(found, archive.path)
 
 
@@ -7587,13 +7731,8 @@ def _located(args: argparse.Namespace, questions: Sequence[Question]) -> Data:
         return Data(find_databases(args.db_root, _needed(questions)), args.db_root)
     named = sorted({question.db for question in questions} - {""})
     if len(named) > 1 or (named and args.db is None):
-        more = f" and {len(named) - 3} more" if len(named) > 3 else ""
-        way = "--db-root DIR" if len(named) > 1 else "--db FILE or --db-root DIR"
-        raise ScoreError(
-            f"the questions are about the {'databases' if len(named) > 1 else 'database'}"
-            f" {', '.join(named[:3])}{more}; say where to find {'them' if len(named) > 1 else 'it'}"
-            f" with {way}"
-        )
+        way = "--db-root DIR" + (", or --db FILE" if len(named) == 1 else "")
+        raise ScoreError(f"the questions need the data of {listed(named)}; say where: {way}")
     path = ready_database(args.db)
     return Data({"": Found(path)}, path)
 
@@ -7602,7 +7741,8 @@ def _check_database_ids(root: str, questions: Sequence[Question]) -> None:
     without = [question.id for question in questions if not question.db]
     if without:
         raise ScoreError(
-            f"{root}: {_few(without)}: no database id to look for; --db FILE serves all questions"
+            f"{root}: question {listed(without)}: no database id to look for;"
+            " --db FILE serves all questions"
         )
 
 
@@ -7616,15 +7756,22 @@ def _needed(questions: Sequence[Question]) -> dict[str, list[str]]:
 
 @contextmanager
 def open_scorer(
-    args: argparse.Namespace, questions: Sequence[Question], archive: Optional[Archive]
+    args: argparse.Namespace,
+    questions: Sequence[Question],
+    chosen: QuestionSet,
+    archive: Optional[Archive],
 ) -> Iterator[tuple[Scorer, str]]:
     """A scorer on the questions' data, under the limits that were given; and the data's name."""
-    remove_left_folders()
     settings = Settings(args.timeout, args.reference_timeout, args.max_rows)
-    jobs = min(args.jobs or min(cores(), 1 + len(questions) // QUESTIONS_A_JOB), len(questions))
+    workers = min(args.jobs or cores(), len(questions))
     with located_data(args, questions, archive) as data:
+        if args.csv not in (None, "-"):
+            paths = [path for found in data.found.values() for path in (found.path, *found.suite)]
+            check_no_input(args.csv, [("database", path) for path in paths])
         opened = open_databases(data.found, args.suite, settings)
-        with opened as databases, Scorer(databases, settings, jobs, True) as scorer:
+        # A forked worker is a copy of this process, which knows a sealed set and its password.
+        fork = not chosen.sealed
+        with opened as databases, Scorer(databases, settings, workers, fork) as scorer:
             yield scorer, data.name
 
 
@@ -7641,7 +7788,7 @@ def init_answers(args: argparse.Namespace) -> int:
     ids = "; the set is sealed, so only their ids (--reveal)" if hidden else ""
     options = "".join(f" --questions {quoted(name)}" for name in args.questions or ())
     say(
-        f"wrote {visible(path)} with {_counted(len(questions), 'question')}{ids}\n"
+        f"wrote {visible(path)} with {counted(len(questions), 'question')}{ids}\n"
         f"next: paste the SQL that your tool writes below each question, then run\n"
         f"  python score_nl2sql.py{visible(options)} --answers {visible(quoted(path))}\n"
     )
@@ -7654,7 +7801,7 @@ def list_questions(args: argparse.Namespace) -> int:
     sizes = list(_sizes(args, questions, archive))
     hidden = is_hidden(chosen, args, sys.stdout)
     if chosen.name:
-        about = f"{chosen.form}, {_counted(len(chosen.questions), 'question')}"
+        about = f"{chosen.form}, {counted(len(chosen.questions), 'question')}"
         say(f"{visible(chosen.name)}: {visible(about)}\n\n")
     for warning in () if hidden else chosen.warnings:
         say(f"warning: {visible(warning)}\n")
@@ -7665,7 +7812,7 @@ def list_questions(args: argparse.Namespace) -> int:
 
 def _sizes(
     args: argparse.Namespace, questions: Sequence[Question], archive: Optional[Archive]
-) -> Iterator[tuple[str, tuple[int, int, int]]]:
+) -> Iterator[tuple[str, list[int]]]:
     """The name and size of each database that is there; nothing is built to be listed."""
     told = args.db_root or (archive is not None and archive.databases())
     if not told and not os.path.exists(args.db or DEFAULT_DB):
@@ -7674,8 +7821,8 @@ def _sizes(
         return
     located = located_data(args, questions, archive)
     with located as data, open_databases(data.found, False, STANDARD) as databases:
-        for id, (database, *_) in sorted(databases.items()):
-            yield id or data.name, database_size(database)
+        for id, size in sizes_of(databases).items():
+            yield id or data.name, size
 
 
 def is_hidden(chosen: QuestionSet, args: argparse.Namespace, stream: Any) -> bool:
@@ -7690,7 +7837,7 @@ def show_reference(args: argparse.Namespace) -> int:
         raise ScoreError(
             f"{chosen.name}: is sealed; --reveal shows its references outside a terminal"
         )
-    with open_scorer(args, questions, archive) as (scorer, _):
+    with open_scorer(args, questions, chosen, archive) as (scorer, _):
         replies = scorer.reference_results(questions)
     shown = [render_reference(question, reply) for question, reply in zip(questions, replies)]
     say("\n".join(shown))
@@ -7703,28 +7850,27 @@ def score_answers(args: argparse.Namespace) -> int:
     hint = f"--init-answers {quoted(args.answers)} writes a template"
     data = read_input(args.answers, "answers", hint)
     name = "standard input" if args.answers == "-" else args.answers
-    with open_scorer(args, questions, archive) as (scorer, data_name):
-        try:
+    with open_scorer(args, questions, chosen, archive) as (scorer, data_name):
+        with on_one_line(f"{name}: "):
             answers = read_answers(data, chosen.questions, args.answers_format)
-        except ScoreError as error:
-            raise ScoreError(f"{name}: {error}") from None
         pairs = [(question, answers.by_id[question.id]) for question in questions]
         outcomes, suite, warnings, digest = _scored(args, scorer, pairs)
         version = scorer.sqlite_version or own_sqlite_version()
-        facts = signature_facts(chosen, questions, (digest, version), scorer.settings)
-    about = f"{chosen.name} ({chosen.form}, {_counted(len(chosen.questions), 'question')})"
+        facts = signature_facts(chosen, questions, scorer, digest, version)
+    about = f"{chosen.name} ({chosen.form}, {counted(len(chosen.questions), 'question')})"
     run = Run(
-        outcomes,
-        name,
-        data_name,
-        args.tool,
-        len(chosen.questions),
-        signature_line(facts),
-        chosen.warnings + answers.warnings + warnings,
-        "; ".join(filter(None, (ANSWER_FORMS[answers.form], answers.pairing))),
-        about if chosen.name else "",
-        scorer.interrupted,
-        suite,
+        outcomes=outcomes,
+        answers_name=name,
+        db_name=data_name,
+        tool=args.tool,
+        total_questions=len(chosen.questions),
+        signature=signature_line(facts),
+        warnings=answers.warnings + warnings,
+        set_warnings=chosen.warnings,
+        answers_form="; ".join(filter(None, (ANSWER_FORMS[answers.form], answers.pairing))),
+        set_name=about if chosen.name else "",
+        partial=scorer.interrupted,
+        suite=suite,
     )
     return report(run, args, chosen)
 
@@ -7751,7 +7897,7 @@ def _scored(
             outcomes, suite, warnings = _suite_scored(scorer, outcomes, progress)
     finally:
         progress.done()
-    return tuple(outcomes), suite, warnings, digest.value()
+    return tuple(outcomes), suite, warnings, "" if scorer.interrupted else digest.value()
 
 
 def _suite_scored(
@@ -7762,21 +7908,19 @@ def _suite_scored(
     if scorer.interrupted:
         return list(outcomes), None, ("the test suites were not finished",)
     checked = []
-    broken: dict[str, list[str]] = {}
+    broken: dict[str, tuple[str, ...]] = {}
     for outcome in outcomes:
         if outcome.passed:
             outcome, names = with_suite(outcome, replies.get(outcome.question.id, ()))
-            broken.update({outcome.question.id: list(names)} if names else {})
+            broken.update({outcome.question.id: names} if names else {})
         checked.append(outcome)
     warnings = []
     bare = sorted({o.question.db for o in passed if o.question.id not in replies})
     if bare:
-        warnings.append(f"no test-suite databases for {', '.join(bare[:8])}")
+        warnings.append(f"no test-suite databases for {listed(bare, 8)}")
     if broken:
-        where = sorted({name for names in broken.values() for name in names})
-        warnings.append(
-            f"{_few(list(broken))}: the reference does not run on {', '.join(where[:8])}"
-        )
+        where = listed(sorted({name for names in broken.values() for name in names}), 8)
+        warnings.append(f"question {listed(list(broken))}: the reference does not run on {where}")
     right = sum(o.passed and o.reason != "coincidence" for o in checked)
     return checked, right, tuple(warnings)
 
@@ -7784,27 +7928,30 @@ def _suite_scored(
 def signature_facts(
     chosen: QuestionSet,
     questions: Sequence[Question],
-    data: tuple[str, str],
-    settings: Settings,
+    scorer: Scorer,
+    digest: str,
+    sqlite_version: str,
 ) -> dict[str, str]:
     """What two people must have in common for their scores to be comparable.
 
-    `data` is the databases' digest and the version of SQLite.
+    `digest` is the databases', "" where Ctrl-C came before it was known.
     """
     # Limits only where they were changed.
     names = ("timeout", "reference_timeout", "max_rows")
-    limits = {name: getattr(settings, name) for name in names}
+    limits = {name: getattr(scorer.settings, name) for name in names}
     changed = {n: f"{value:g}" for n, value in limits.items() if value != getattr(STANDARD, n)}
+    suite = sum(len(found) - 1 for found in scorer.databases.values())
     return {
         "questions": questions_digest(questions),
         "asked": f"{len(questions)}/{len(chosen.questions)}",
         "contract": contracts_digest(questions),
-        "db": data[0][:12],
+        "db": digest[:12] or "unknown",
+        **({"suite": str(suite)} if suite else {}),
         "scorer": scorer_version(),
         "variants": "0",
         "seed": str(SEED),
         **changed,
-        "sqlite": data[1],
+        "sqlite": sqlite_version,
         "python": python_version(),
     }
 
@@ -7829,7 +7976,8 @@ def report(run: Run, args: argparse.Namespace, chosen: QuestionSet) -> int:
     if run.partial:
         return 130
     if all(outcome.reason == "reference_error" for outcome in run.outcomes):
-        why = run.outcomes[0].detail[0].partition(": ")[2]
+        shown = veiled(run) if is_hidden(chosen, args, sys.stderr) else run
+        why = shown.outcomes[0].detail[0].partition(": ")[2]
         raise ScoreError(f"{run.db_name}: no reference runs on it ({why}), so nothing was scored")
     if args.fail_under is not None and run.passed * 100 < args.fail_under * run.total:
         share = f"{run.passed}/{run.total} ({percent(run.passed, run.total)})"
@@ -7846,6 +7994,7 @@ def show_version() -> int:
 
 def run_command(args: argparse.Namespace) -> int:
     check_args(args)
+    remove_left_folders()
     if args.version:
         return show_version()
     if args.init_answers:

@@ -377,9 +377,9 @@ class Children(WithData):
 
 def watched(slot, job):
     """The reply to one job, as a run asks for it: with somebody who looks at the clock."""
-    work = scorer._Work({"": job}, 0, lambda _: None, lambda slot, job: slot.ask(job))
+    work = scorer._Queue({("", ""): job})
     work.run([slot])
-    return work.replies[""]
+    return work.replies["", ""]
 
 
 def alive(pid):
