@@ -2894,7 +2894,7 @@ def read_csv_rows(data: bytes, name: str) -> Frozen:
     import csv
 
     text, _ = decode(data)
-    reader = csv.reader(LINE.findall(text), strict=True)
+    reader = csv.reader(filter(None, LINE.findall(text)), strict=True)
     try:
         rows = [tuple(row) or ("",) for row in reader]
     except csv.Error as error:
@@ -4739,7 +4739,7 @@ class Database(NamedTuple):
 
     uri: str
     source: str  # what its digest is of: the database itself, a private copy of it, or its dump
-    path: str  # the file that is read
+    name: str  # the file as it was given
 
 
 class SqliteEngine:
@@ -4998,7 +4998,8 @@ def readable(path: str) -> Iterator[Database]:
     except OSError as error:
         raise ScoreError(f"{path}: cannot be read: {error.strerror}") from None
     if not header:
-        raise ScoreError(f"{path}: is empty; remove it, and the default database is built anew")
+        again = "; remove it, and it is built anew" if path == DEFAULT_DB else ""
+        raise ScoreError(f"{path}: is an empty file, no database{again}")
     if header[:16] != SQLITE_MAGIC:
         raise ScoreError(f"{path}: not a SQLite database")
     if 2 not in header[18:20]:
@@ -5007,7 +5008,7 @@ def readable(path: str) -> Iterator[Database]:
         with private_folder() as folder:
             copy = os.path.join(folder, "copy.db")
             _private_copy(path, copy)
-            yield Database(file_uri(copy) + "?mode=ro", copy, copy)
+            yield Database(file_uri(copy) + "?mode=ro", copy, path)
     else:
         before = os.stat(path)
         yield Database(file_uri(path) + "?mode=ro&immutable=1", path, path)
@@ -5118,7 +5119,7 @@ def _is_left(folder: str) -> bool:
         with open(path, "rb") as lock:
             return _locked(lock)
     except FileNotFoundError:
-        return os.path.isdir(folder)  # it died before it could lock
+        return not os.listdir(folder)  # it died before it could lock
     except OSError:
         return False
 
@@ -5146,13 +5147,13 @@ def find_databases(root: str, needed: Mapping[str, Sequence[str]]) -> dict[str, 
         raise ScoreError(f"{root}: no such folder; --db-root is the folder that holds databases")
     try:
         found = {id: _find_database(root, id) for id in needed}
+        missing = [
+            f"{cut(id)} (question {listed(questions)}{_what_is_there(root, id)})"
+            for id, questions in needed.items()
+            if found[id] is None
+        ]
     except (OSError, ValueError) as error:
         raise ScoreError(f"{root}: cannot be searched: {error}") from None
-    missing = [
-        f"{cut(id)} (question {listed(questions)})"
-        for id, questions in needed.items()
-        if found[id] is None
-    ]
     if missing:
         raise ScoreError(f"{root}: no database for {listed(missing, 8)}")
     return {id: place for id, place in found.items() if place is not None}
@@ -5162,20 +5163,28 @@ def _find_database(root: str, id: str) -> Optional[Found]:
     if id in (".", "..") or os.path.basename(id) != id or re.search(r"[\0/\\:]", id):
         return None  # no name of a file
     folder = os.path.join(root, id)
-    inside = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    files = [name for name in inside if name.endswith(DATABASE_SUFFIXES)]
+    files = _database_files(folder)
     named = [f"{id}{suffix}" for suffix in DATABASE_SUFFIXES]
-    single = files if len(files) == 1 else []
-    dumps = [f"{id}.sql", "schema.sql"]
-    places = [os.path.join(folder, name) for name in named]
-    places += [os.path.join(root, name) for name in named]
-    places += [os.path.join(folder, name) for name in single + dumps]
-    places.append(os.path.join(root, f"{id}.sql"))
+    places = [os.path.join(place, name) for place in (folder, root) for name in named]
+    places += [os.path.join(folder, f"{id}.sql"), os.path.join(folder, "schema.sql")]
+    places += [os.path.join(root, f"{id}.sql"), *(files if len(files) == 1 else [])]
     first = next(filter(os.path.isfile, places), None)
-    if first is None and files:
-        raise ScoreError(f"{folder}: holds {listed(files)}; name the one to score {id}.sqlite")
-    others = [os.path.join(folder, name) for name in files if name.endswith(".sqlite")]
-    return None if first is None else Found(first, tuple(path for path in others if path != first))
+    suite = [path for path in files if path.endswith(".sqlite") and path != first]
+    return None if first is None else Found(first, tuple(suite))
+
+
+def _database_files(folder: str) -> list[str]:
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    paths = [os.path.join(folder, name) for name in names if name.endswith(DATABASE_SUFFIXES)]
+    return list(filter(os.path.isfile, paths))
+
+
+def _what_is_there(root: str, id: str) -> str:
+    """Words for databases in the id's folder of which none is the obvious one."""
+    safe = re.fullmatch(r"[^\0/\\:]+", id) and id not in (".", "..")
+    files = _database_files(os.path.join(root, id)) if safe else []
+    names = listed([os.path.basename(path) for path in files])
+    return f"; of {names} name the one to score {id}.sqlite" if files else ""
 
 
 def database_size(uri: str) -> list[int]:
@@ -5489,6 +5498,7 @@ class _Trial:
         self.guard = NoNewFiles()
         self.seconds = {"reference": 0.0, "candidate": 0.0}
         self.phase = "reference"
+        self.broken: Optional[QueryError] = None  # what the reference came to, if not to a result
         self.engine: Optional[SqliteEngine] = None
 
     def close(self) -> None:
@@ -5500,15 +5510,20 @@ class _Trial:
         self.contract = read_contract(job["contract"])
         self.engine = self._open()
         sql = job["reference"]
-        want = self._run("reference", sql, job["reference_timeout"]) if sql else None
+        want = self._reference(sql) if sql else None
         if want is not None and job["frozen"]:
             self._check_frozen(want)
         if job["candidate"] is None:
             return self._shown(want or _frozen_result(job["frozen"][0], None))
         known = None if want is None else self._runs(want, sql)
         limit = max(job["timeout"], SLOW_FACTOR * self.seconds["reference"])
-        got = self._run("candidate", job["candidate"], limit)
+        got = self._candidate(limit)
         self._announce("compare", COMPARE_LIMIT + 4 * limit)
+        if self.broken is not None:
+            found = self._alternative(got)
+            if found:
+                return found
+            raise self.broken
         if want is None:
             comparison, want, got = self._compare_frozen(job["frozen"][0], got)
         else:
@@ -5517,6 +5532,25 @@ class _Trial:
         if comparison.matched or comparison.reason == "reference_error":
             return reply
         return self._alternative(got) or {**reply, **self._traps(want, got, limit)}
+
+    def _reference(self, sql: str) -> Optional[Result]:
+        """The reference's result, None where it does not run but an alternative may match."""
+        job = self.job
+        try:
+            return self._run("reference", sql, job["reference_timeout"])
+        except QueryError as error:
+            open_end = not error.final and not job["alone"]
+            if open_end or not job["alternatives"] or job["candidate"] is None:
+                raise
+            text = f"the reference: {error.reason}: {error.text}"
+            self.broken = QueryError("reference_error", text)
+            return None
+
+    def _candidate(self, limit: float) -> Result:
+        try:
+            return self._run("candidate", self.job["candidate"], limit)
+        except QueryError as error:
+            raise self.broken or error from None
 
     def _shown(self, want: Result) -> dict[str, Any]:
         rows = [_packed_row(row) for row in islice(want.rows(), SAMPLE_ROWS)]
@@ -5731,7 +5765,7 @@ def _csv_column(cells: Sequence[str], is_text: bool) -> list[Cell]:
 
 
 def _csv_number(cell: str) -> Cell:
-    whole = cell.lstrip("-").isdigit() and len(cell) < 20
+    whole = cell.lstrip("-").isdigit() and len(cell) <= 20 and -(2**63) <= int(cell) < 2**63
     return int(cell) if whole else float(cell)
 
 
@@ -6157,7 +6191,7 @@ class Scorer:
         for outcome in outcomes:
             question = outcome.question._replace(traps=(), frozen=())
             for database in self._databases(question)[1:] if question.sql else ():
-                name = os.path.basename(database.source)
+                name = os.path.basename(database.name)
                 places[question.id, name] = {
                     **self._job(question, outcome.sql),
                     "uri": database.uri,
@@ -6330,7 +6364,7 @@ def sizes_of(databases: Mapping[str, Sequence[Database]]) -> dict[str, list[int]
     for id, (database, *_) in sorted(databases.items()):
         reply = ask_one({"size": database.uri, "limit": TIMEOUT})
         if reply["reason"]:
-            raise ScoreError(f"{database.path}: {reply['note']}")
+            raise ScoreError(f"{database.name}: {reply['note']}")
         found[id] = reply["size"]
     return found
 
@@ -6366,7 +6400,7 @@ def open_databases(
             if place.is_dump:
                 copy = os.path.join(folder, f"{len(opened)}.sqlite")
                 load_in_worker(place.path, copy, settings)
-                opened[id] = [Database(file_uri(copy) + "?mode=ro", place.path, copy)]
+                opened[id] = [Database(file_uri(copy) + "?mode=ro", place.path, place.path)]
                 continue
             paths = (place.path, *(place.suite if suite else ()))
             opened[id] = [stack.enter_context(readable(path)) for path in paths]
@@ -7020,35 +7054,48 @@ class Archive:
             limit = ARCHIVE_LIMIT // MIB
             raise ScoreError(f"{path}: holds more than {limit} MB; keep the databases outside it")
         self.set_name = ""
+        self.unpacked: dict[str, str] = {}  # the names of databases by the files they became
 
     def question_set(self) -> QuestionSet:
         """The one question set that it holds."""
-        names = [name for name in self.entries if self._is_set(name)]
-        json_sets = [name for name in names if name.lower().endswith((".json", ".jsonl"))]
-        names = json_sets or names
-        if len(names) != 1:
-            what = f"several question sets: {listed(names)}" if names else "no question set"
+        self._check_password()
+        kinds: dict[str, list[str]] = {"JSON": [], "commented": [], "gold": [], "": []}
+        for name in self.entries:
+            if name.lower().endswith(SET_SUFFIXES):
+                kinds[self._kind(name)].append(name)
+        # Gold lines may lie beside the records that they are from.
+        sets = kinds["JSON"] + kinds["commented"] or kinds["gold"]
+        sets = sets or [name for name in kinds[""] if name.endswith((".json", ".jsonl"))]
+        if len(sets) != 1:
+            what = f"several question sets: {listed(sets)}" if sets else "no question set"
             raise ScoreError(f"{self.path}: holds {what}")
-        self.set_name = names[0]
+        self.set_name = sets[0]
         found = read_questions(self.read(self.set_name), f"{self.path}: {self.set_name}")
         found = with_files(found, self._csv)
-        return found._replace(name=self.path, sealed=bool(self.entries[names[0]].flag_bits & 1))
+        return found._replace(name=self.path, sealed=bool(self.entries[sets[0]].flag_bits & 1))
 
-    def _is_set(self, name: str) -> bool:
-        """Whether a file is meant as a set; a dump is not read for that, for decryption is slow."""
-        if not name.lower().endswith(SET_SUFFIXES):
-            return False
+    def _check_password(self) -> None:
+        """Reads the smallest sealed file, for only a checksum tells a wrong password for sure."""
+        sealed = [info for info in self.entries.values() if info.flag_bits & 1]
+        if sealed:
+            self.read(min(sealed, key=lambda info: info.file_size).filename)
+
+    def _kind(self, name: str) -> str:
+        """What kind of set a file is, "" for none. Dumps are not read whole: decryption is slow."""
         if name.lower().endswith((".json", ".jsonl")):
-            return b'"question"' in self.read(name)  # Spider's tables.json has none
+            return (
+                "JSON" if b'"question"' in self.read(name) else ""
+            )  # none in Spider's tables.json
         text, _ = decode(self.read(name, 65536))
-        begun = QUESTION_MARK.search(text)
-        return begun is not None or "\t" in text and first_word(text) in QUERY_WORDS
+        if any(map(_is_mark, QUESTION_MARK.finditer(text))):
+            return "commented"
+        return "gold" if "\t" in text and first_word(text) in QUERY_WORDS else ""
 
     def _csv(self, name: str) -> bytes:
         folder = os.path.dirname(self.set_name)
         full = f"{folder}/{name}" if folder else name
         if full not in self.entries:
-            raise ScoreError(f"{self.path}: {full}: no such file in it")
+            raise ScoreError(f"{full}: no such file in the zip")
         return self.read(full)
 
     def read(self, name: str, most: int = 0) -> bytes:
@@ -7094,41 +7141,33 @@ class Archive:
         suffixes = (*DATABASE_SUFFIXES, ".sql")
         return [n for n in self.entries if n.endswith(suffixes) and n != self.set_name]
 
-    def unpack(self, folder: str) -> list[str]:
-        """Writes its databases into a folder, as --db-root would find them; their paths."""
-        written: list[str] = []
+    def find(self, id: str) -> Optional[tuple[str, list[str]]]:
+        """The names of an id's database and its test suite, by the rules of --db-root."""
         names = self.databases()
-        for name in names:
-            target = os.path.join(folder, "data", *self._place(name, names))
-            if target in written:
-                raise ScoreError(f"{self.path}: {name}: a second database for the same id")
-            with self._opened(name) as source:
-                blocks = iter(partial(self._guarded, name, partial(source.read, MIB)), b"")
-                try:
-                    os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-                    with open(target, "xb") as file:
-                        file.writelines(blocks)
-                except (OSError, ValueError) as error:
-                    what = f"{name}: cannot be unpacked: {_cause(error)}"
-                    raise ScoreError(f"{self.path}: {cut(what, 200)}") from None
-            written.append(target)
-        return written
+        tails = [f"{id}/{id}{suffix}" for suffix in DATABASE_SUFFIXES]
+        tails += [f"{id}{suffix}" for suffix in DATABASE_SUFFIXES]
+        tails += [f"{id}/{id}.sql", f"{id}/schema.sql", f"{id}.sql"]
+        found = [[n for n in names if f"/{n}".endswith(f"/{tail}")] for tail in tails]
+        inside = [n for n in names if n.split("/")[-2:-1] == [id] and not n.endswith(".sql")]
+        first = next(filter(None, found), inside)
+        if len(first) > 1:
+            raise ScoreError(f"{self.path}: holds several databases for {id}: {listed(first)}")
+        return (first[0], [n for n in inside if n not in first]) if first else None
 
-    def _place(self, name: str, names: Sequence[str]) -> list[str]:
-        """The path below --db-root: a folder counts where it is an id, not where it holds ids."""
-        *folders, base = [part for part in re.split(r"[/\\]", name) if part]
-        if not re.fullmatch(r"[^:\0]+", base) or {".", ".."} & {base, *folders[-1:]}:
-            raise ScoreError(f"{self.path}: {cut(name)}: no name for a file")
-        stem = base.rpartition(".")[0]
-        alone = sum(other.startswith("/".join(folders) + "/") for other in names) == 1
-        own = folders[-1:] in ([stem], []) or stem == "schema" or alone
-        return [*folders[-1:], base] if own else self._beside_others(folders, base, names)
-
-    @staticmethod
-    def _beside_others(folders: Sequence[str], base: str, names: Sequence[str]) -> list[str]:
-        """A database among others: one of a test suite if their folder holds its own namesake."""
-        own = [f"{'/'.join(folders)}/{folders[-1]}{suffix}" for suffix in DATABASE_SUFFIXES]
-        return [folders[-1], base] if any(name in names for name in own) else [base]
+    def unpack(self, name: str, folder: str) -> str:
+        """Writes one of its databases into a folder of its own; the path."""
+        target = os.path.join(folder, str(len(os.listdir(folder))), os.path.basename(name)[-100:])
+        with self._opened(name) as source:
+            blocks = iter(partial(self._guarded, name, partial(source.read, MIB)), b"")
+            try:
+                os.mkdir(os.path.dirname(target), mode=0o700)
+                with open(target, "xb") as file:
+                    file.writelines(blocks)
+            except (OSError, ValueError) as error:
+                what = f"{name}: cannot be unpacked: {_cause(error)}"
+                raise ScoreError(f"{self.path}: {cut(what, 200)}") from None
+        self.unpacked[target] = name
+        return target
 
 
 def _is_content(name: str) -> bool:
@@ -7140,16 +7179,14 @@ def with_files(found: QuestionSet, read: Callable[[str], bytes]) -> QuestionSet:
     """The set with the rows of the CSV files that it names. Raises ScoreError."""
     questions = []
     for question in found.questions:
-        frozen = [
-            _frozen_from(f.file, read, question.place) if f.file else f for f in question.frozen
-        ]
+        with on_one_line(f"{found.name}: {question.place}: rows: "):
+            frozen = [_with_rows(f, read) if f.file else f for f in question.frozen]
         questions.append(question._replace(frozen=tuple(frozen)))
     return found._replace(questions=tuple(questions))
 
 
-def _frozen_from(file: str, read: Callable[[str], bytes], place: str) -> Frozen:
-    frozen = read_csv_rows(read(file), f"{place}: rows: {file}")
-    return frozen._replace(file=file)
+def _with_rows(frozen: Frozen, read: Callable[[str], bytes]) -> Frozen:
+    return read_csv_rows(read(frozen.file), frozen.file)
 
 
 def file_beside(path: str) -> Callable[[str], bytes]:
@@ -7157,10 +7194,13 @@ def file_beside(path: str) -> Callable[[str], bytes]:
     folder = os.path.realpath(os.path.dirname(path) or ".")
 
     def read(name: str) -> bytes:
-        full = os.path.realpath(os.path.join(folder, name))
-        if os.path.dirname(full) != folder and not full.startswith(os.path.join(folder, "")):
-            raise ScoreError(f"{path}: rows: {name}: a file beside the set is meant")
-        return read_input(full, "rows", f"{path} names it")
+        try:
+            full = os.path.realpath(os.path.join(folder, name))
+        except ValueError:
+            full = ""  # no name that a file could have
+        if os.path.isabs(name) or not full.startswith(os.path.join(folder, "")):
+            raise ScoreError(f"{name}: a file beside the set is meant")
+        return read_input(full, "rows", "a CSV file beside the set is meant")
 
     return read
 
@@ -7615,8 +7655,6 @@ def open_set(args: argparse.Namespace) -> tuple[QuestionSet, Optional[Archive]]:
         if len(sets) == 2:
             found, archive = with_texts(found, texts[0][0]), archive or texts[0][1]
     questions = found.questions
-    if args.lang is not None:
-        questions = in_language(questions, args.lang)
     if args.contract:
         rules = PRESETS[args.contract]
         questions = tuple(question._replace(contract=rules) for question in questions)
@@ -7629,6 +7667,8 @@ def _read_set(path: str, args: argparse.Namespace) -> tuple[QuestionSet, Optiona
         archive = Archive(path, args.password or os.environ.get("NL2SQL_PASSWORD", ""))
         return archive.question_set(), archive
     data = read_input(path, "questions", hint)
+    if data[:4] in ZIP_MAGIC:
+        raise ScoreError("a zip cannot be read from standard input; give its name")
     name = "standard input" if path == "-" else path
     return with_files(read_questions(data, name), file_beside(path)), None
 
@@ -7647,7 +7687,7 @@ def selected(args: argparse.Namespace, questions: Sequence[Question]) -> list[Qu
     if not chosen:
         holding = f" with {args.containing!r} in it" if args.containing is not None else ""
         raise ScoreError(f"no question{holding} is selected; --list shows them all")
-    return chosen
+    return list(in_language(chosen, args.lang)) if args.lang is not None else chosen
 
 
 def _ids(text: str, questions: Sequence[Question]) -> set[str]:
@@ -7665,20 +7705,33 @@ def _ids(text: str, questions: Sequence[Question]) -> set[str]:
 
 
 def _ends(part: str, questions: Sequence[Question]) -> tuple[str, str]:
-    """The first and the last id of a range; ids may hold dashes themselves."""
-    dashes = [match.start() for match in re.finditer("-", part)]
-    for at in dashes:
-        try:
-            first, last = (
-                find_question(part[:at], questions),
-                find_question(part[at + 1 :], questions),
-            )
-        except ScoreError:
-            continue
-        return first.id, last.id
-    one = part if len(dashes) != 1 else part.partition("-")[0]
-    id = find_question(one, questions).id  # says what is wrong with it
-    return (id, id) if not dashes else (id, find_question(part.partition("-")[2], questions).id)
+    """The first and the last id of a range, or one id twice; ids may hold dashes themselves."""
+    found = _found_id(part, questions)
+    if found:
+        return found, found
+    for at in (match.start() for match in re.finditer("-", part)):
+        first = _found_id(part[:at], questions)
+        last = _found_id(part[at + 1 :], questions)
+        if first and last:
+            return first, last
+        if first and "-" not in part[at + 1 :]:
+            part = part[at + 1 :]  # it is the one that is wrong
+            break
+    raise ScoreError(f"--only: {_unknown(part, questions)}")
+
+
+def _found_id(written: str, questions: Sequence[Question]) -> str:
+    try:
+        return find_question(written, questions).id
+    except ScoreError:
+        return ""
+
+
+def _unknown(written: str, questions: Sequence[Question]) -> str:
+    try:
+        return find_question(written, questions).id
+    except ScoreError as error:
+        return str(error)
 
 
 def ready_database(path: Optional[str]) -> str:
@@ -7712,17 +7765,36 @@ def located_data(
         yield _located(args, questions)
         return
     with private_folder() as folder:
-        written = archive.unpack(folder)
-        if len(written) == 1 and not any(question.db for question in questions):
-            yield Data({"": Found(written[0])}, archive.path)
-            return
-        _check_database_ids(archive.path, questions)
-        inside = os.path.join(folder, "data")
         try:
-            found = find_databases(inside, _needed(questions))
+            yield Data(_unpacked(archive, questions, folder, args.suite), archive.path)
         except ScoreError as error:
-            raise ScoreError(str(error).replace(inside, archive.path)) from None
-        yield Data(found, archive.path)
+            text = str(error)
+            for file, name in archive.unpacked.items():  # a private folder tells nobody anything
+                text = text.replace(file, f"{archive.path}: {name}")
+            raise ScoreError(text) from None
+
+
+def _unpacked(
+    archive: Archive, questions: Sequence[Question], folder: str, suite: bool
+) -> dict[str, Found]:
+    """The databases of the questions, unpacked from a zip. Raises ScoreError."""
+    names = archive.databases()
+    if len(names) == 1 and not any(question.db for question in questions):
+        return {"": Found(archive.unpack(names[0], folder))}
+    _check_database_ids(archive.path, questions)
+    needed = _needed(questions)
+    places = {id: archive.find(id) for id in needed}
+    missing = [f"{cut(id)} (question {listed(needed[id])})" for id in needed if not places[id]]
+    if missing:
+        raise ScoreError(f"{archive.path}: no database for {listed(missing, 8)}")
+    found = {}
+    for id, place in places.items():
+        first, others = place or ("", [])
+        more = [
+            archive.unpack(name, folder) for name in others if suite and name.endswith(".sqlite")
+        ]
+        found[id] = Found(archive.unpack(first, folder), tuple(more))
+    return found
 
 
 def _located(args: argparse.Namespace, questions: Sequence[Question]) -> Data:
@@ -7768,6 +7840,9 @@ def open_scorer(
         if args.csv not in (None, "-"):
             paths = [path for found in data.found.values() for path in (found.path, *found.suite)]
             check_no_input(args.csv, [("database", path) for path in paths])
+            rows = [frozen.file for question in questions for frozen in question.frozen]
+            folder = os.path.dirname(chosen.name)
+            check_no_input(args.csv, [("rows", os.path.join(folder, n)) for n in rows if n])
         opened = open_databases(data.found, args.suite, settings)
         # A forked worker is a copy of this process, which knows a sealed set and its password.
         fork = not chosen.sealed
@@ -7787,6 +7862,8 @@ def init_answers(args: argparse.Namespace) -> int:
     write_file(path, template, new=True)
     ids = "; the set is sealed, so only their ids (--reveal)" if hidden else ""
     options = "".join(f" --questions {quoted(name)}" for name in args.questions or ())
+    options += f" --db-root {quoted(args.db_root)}" if args.db_root else ""
+    options += f" --db {quoted(args.db)}" if args.db else ""
     say(
         f"wrote {visible(path)} with {counted(len(questions), 'question')}{ids}\n"
         f"next: paste the SQL that your tool writes below each question, then run\n"
@@ -7915,7 +7992,8 @@ def _suite_scored(
             broken.update({outcome.question.id: names} if names else {})
         checked.append(outcome)
     warnings = []
-    bare = sorted({o.question.db for o in passed if o.question.id not in replies})
+    untried = [o.question for o in passed if o.question.sql and o.question.id not in replies]
+    bare = sorted({question.db for question in untried})
     if bare:
         warnings.append(f"no test-suite databases for {listed(bare, 8)}")
     if broken:
