@@ -13,6 +13,8 @@ same read-only data, and the two results are compared under the question's writt
     python score_nl2sql.py --show-reference              look at the reference queries
     python score_nl2sql.py --list                        the questions and their contracts
 
+    python score_nl2sql.py --questions dev.json --db-root database --answers predicted.txt
+
 Exit codes: 0 scored, 1 below --fail-under, 2 usage or the run could not be made, 130 interrupted.
 
 How two results are matched (the contract; a question may loosen what is said to be loosened)
@@ -30,8 +32,14 @@ How two results are matched (the contract; a question may loosen what is said to
     text      code point by code point; text never equals a number (reason `type`)
     blobs     byte by byte
 
+Presets (--contract) are the rules of published evaluators: `bird` compares sets of rows by
+position, `spider` multisets under one permutation of the columns, in sequence where the reference
+says `order by`; both by Python's equality.
+
 Verdicts: PASS, FAIL (wrong rows), ERROR (the candidate or its reference did not run), SKIP (no
 SQL). Only PASS scores. A reference that does not run is `reference_error`, never PASS or FAIL.
+Where several references or frozen rows are accepted, matching one is enough. A PASS that another
+database of a test suite overturns (--suite) stays a PASS, with the reason `coincidence`.
 
 How SQL that nobody trusts is run: in a child process with limits on time, memory, rows and files,
 on a read-only connection that may read and nothing else. Section 11 has the layers.
