@@ -111,7 +111,7 @@ TIMEOUT = 30.0  # seconds for a candidate, or five times what the reference took
 REFERENCE_TIMEOUT = 300.0
 SLOW_FACTOR = 5
 INFINITY = float("inf")
-REPLY_LIMIT = 8 * MIB  # bytes of one line from a worker
+REPLY_LIMIT = 16 * MIB  # bytes of one line from a worker
 
 RELATIVE = 1e-9  # how far two floats may lie apart: sums in another order differ in the last digits
 SAMPLE_ROWS = 20  # rows of a difference that are kept for the report
@@ -4908,7 +4908,8 @@ class SqliteEngine:
             return QueryError("timeout", over_limit(self.limit), final=used >= 0.9 * self.limit)
         if self.denied or re.fullmatch(r"table \S+ may not be modified", text):
             return QueryError("forbidden", self.denied or text)
-        if isinstance(error, MemoryError) or text == "out of memory":
+        # marshal calls a row "unmarshallable" when there is no memory left for its bytes.
+        if isinstance(error, MemoryError) or text in ("out of memory", "unmarshallable object"):
             text = "it needs more memory than a query is given"
             return QueryError("too_large", text, final=False)  # alone it is given more
         if isinstance(error, TooLarge) or text == "string or blob too big":
@@ -4976,8 +4977,10 @@ def _without_bad_bytes(data: bytes) -> str:
     return data.decode("utf-8", "ignore")
 
 
-def over_limit(limit: float) -> str:
-    """Words for a query that took too long; `limit` in seconds."""
+def over_limit(limit: float, job: Optional[Mapping[str, Any]] = None) -> str:
+    """Words for a query that took too long; `limit` in seconds, as given or as measured."""
+    if job is not None and limit > job.get("timeout", limit):
+        return f"not done in {SLOW_FACTOR} times what its reference took"
     return f"not done after {limit:g} s"
 
 
@@ -5327,7 +5330,7 @@ def serve() -> None:
     voice.tell({"sqlite": sqlite3.sqlite_version})
     while True:
         job = json.loads(lines.get())
-        voice.loud = job.get("loud", False)
+        voice.loud = job.get("again", False)
         serves = _load if "dump" in job else _size if "size" in job else _work
         voice.reply(serves(job, voice))
 
@@ -5377,8 +5380,11 @@ class _Voice:
         told = None
         bytearray(4096)  # what a thread's first allocation maps shall not count against a query
         self.ready.set()
+        parent = os.getppid()
         while True:
             time.sleep(HERALD)
+            if os.getppid() != parent:
+                os._exit(0)  # a copy of the parent may hold its end of the pipe open
             with self.lock:
                 if self.phase is not None and self.phase is not told:
                     told = self.phase
@@ -5506,6 +5512,7 @@ class _Trial:
         self.guard = NoNewFiles()
         self.seconds = {"reference": 0.0, "candidate": 0.0}
         self.phase = "reference"
+        self.reference_cpu = 0.0  # seconds; a machine that is busy gives a candidate no more time
         self.broken: Optional[QueryError] = None  # what the reference came to, if not to a result
         self.engine: Optional[SqliteEngine] = None
 
@@ -5524,7 +5531,7 @@ class _Trial:
         if job["candidate"] is None:
             return self._shown(want or _frozen_result(job["frozen"][0], None))
         known = None if want is None else self._runs(want, sql)
-        limit = max(job["timeout"], SLOW_FACTOR * self.seconds["reference"])
+        limit = max(job["timeout"], SLOW_FACTOR * self.reference_cpu)
         got = self._candidate(limit)
         self._announce("compare", COMPARE_LIMIT + 4 * limit)
         if self.broken is not None:
@@ -5543,11 +5550,13 @@ class _Trial:
 
     def _reference(self, sql: str) -> Optional[Result]:
         """The reference's result, None where it does not run but an alternative may match."""
-        job = self.job
+        job, begun = self.job, time.process_time()
         try:
-            return self._run("reference", sql, job["reference_timeout"])
+            want = self._run("reference", sql, job["reference_timeout"])
+            self.reference_cpu = time.process_time() - begun
+            return want
         except QueryError as error:
-            open_end = not error.final and not job["alone"]
+            open_end = not error.final and not job["again"]
             if open_end or not job["alternatives"] or job["candidate"] is None:
                 raise
             text = f"the reference: {error.reason}: {error.text}"
@@ -5558,6 +5567,8 @@ class _Trial:
         try:
             return self._run("candidate", self.job["candidate"], limit)
         except QueryError as error:
+            if error.reason == "timeout":
+                error = QueryError("timeout", over_limit(limit, self.job), error.final)
             raise self.broken or error from None
 
     def _shown(self, want: Result) -> dict[str, Any]:
@@ -5611,7 +5622,7 @@ class _Trial:
                 self._announce("compare", COMPARE_LIMIT + 4 * job["timeout"])
                 comparison = self._compare(want, got, sql, known)
             except QueryError as error:
-                if not error.final and not job["alone"]:
+                if not error.final and not job["again"]:
                     raise
                 broken = broken or f"{name}: {error.reason}: {error.text}"
                 continue
@@ -5671,7 +5682,7 @@ class _Trial:
         try:
             runs = self._tied(want, sql, terms) if self.job["ties"] else None
         except errors as error:
-            if not self.engine.error(error).final and not self.job["alone"]:
+            if not self.engine.error(error).final and not self.job["again"]:
                 raise  # it is tried again, alone
             runs = None
         if runs is None:
@@ -5730,7 +5741,9 @@ class _Trial:
                     trap.columns = want.columns  # the contract speaks of the reference's names
                 if matches(trap, got, restricted(rules, trap.columns)):
                     found.append(name)
-            except errors:
+            except errors as error:
+                if not self.engine.error(error).final and not self.job["again"]:
+                    raise
                 untried += 1
         return {"traps": found, "untried": untried}
 
@@ -5847,7 +5860,10 @@ class _Spawned:
     def __init__(self) -> None:
         import subprocess
 
-        keep = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TEMP")
+        keep = (
+            "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TEMP", "TZ",
+            "PYTHONTZPATH",
+        )  # fmt: skip
         environment = {name: os.environ[name] for name in keep if name in os.environ}
         environment["MALLOC_ARENA_MAX"] = "1"  # a second arena maps 64 MiB of the memory limit
         try:
@@ -5857,8 +5873,9 @@ class _Spawned:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=environment,
+                start_new_session=os.name == "posix",  # Ctrl-C on a terminal is the parent's
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError) as error:
             raise ScoreError(f"no worker process could be started: {error}") from None
         self.pid = self.process.pid
         self.jobs: Any = self.process.stdin
@@ -5918,7 +5935,8 @@ class _Forked:
             os.dup2(jobs, 0)
             os.dup2(replies, 1)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            os.closerange(3, 4096)  # the parent's own ends of the pipes above all
+            # The parent's own ends of the pipes above all.
+            os.closerange(3, 1 + max(map(int, os.listdir("/proc/self/fd"))))
             sys.stdin, sys.stdout = os.fdopen(0, "r"), os.fdopen(1, "w")
             serve()
         finally:
@@ -5953,7 +5971,10 @@ class _Forked:
     def _reap(self, how: int) -> bool:
         with self.lock:
             if self.code is None:
-                pid, status = os.waitpid(self.pid, how)
+                try:
+                    pid, status = os.waitpid(self.pid, how)
+                except ChildProcessError:  # where nobody waits for children, they are just gone
+                    pid, status = self.pid, 0
                 if pid:
                     self.code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else status >> 8
             return self.code is not None
@@ -5987,7 +6008,7 @@ class Worker:
         while True:
             message = self._next()
             if not message:
-                return self._lost(phase, limit, cpu)
+                return self._lost(job, phase, limit, cpu)
             if "sqlite" in message:
                 self.sqlite_version = message["sqlite"]
             elif "ago" in message:
@@ -6019,7 +6040,7 @@ class Worker:
             self.stopped = True
             self.child.stop()
 
-    def _lost(self, phase: str, limit: float, cpu: float) -> dict[str, Any]:
+    def _lost(self, job: Mapping[str, Any], phase: str, limit: float, cpu: float) -> dict[str, Any]:
         """The reply in place of one that never came, from a worker that ended or was stopped.
 
         `cpu` is the processor time that it had used when the phase began, in seconds.
@@ -6027,14 +6048,13 @@ class Worker:
         used = _cpu_of(self.child.pid) - cpu
         code = self.kill()
         reply = {"phase": phase, "seconds": {"reference": 0.0, "candidate": 0.0}, "spent": True}
-        reply["unheard"] = not phase  # which query it was is not known
+        reply["unborn"] = code >= 0 and not self.sqlite_version  # no Python, or none that works
         if not self.stopped and code != -24:  # SIGXCPU
             return {**reply, "reason": "crash", "note": _death(code), "final": False}
-        if phase == "compare":
-            note = "comparing the results took too long"
-            return {**reply, "reason": "too_large", "note": note, "final": True}
         reply["final"] = bool(phase) and (code == -24 or used >= 0.9 * limit)
-        return {**reply, "reason": "timeout", "note": over_limit(limit)}
+        if phase == "compare":
+            return {**reply, "reason": "too_large", "note": "comparing the results took too long"}
+        return {**reply, "reason": "timeout", "note": over_limit(limit, job)}
 
     def kill(self) -> int:
         """Ends the process at once and waits for its end; returns its exit code."""
@@ -6105,7 +6125,15 @@ class _Slot:
         self.sqlite_version = ""
 
     def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply to a job, from a new worker where the last one is spent."""
+        """The reply to a job, from a new worker where the last one is spent. Raises ScoreError."""
+        reply = self._ask(job)
+        if reply.get("unborn") and not self.stopped:
+            reply = self._ask(job)
+            if reply.get("unborn") and not self.stopped:
+                raise ScoreError(f"no worker process could be started: {reply['note']}")
+        return reply
+
+    def _ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
         worker = self.worker = self.worker or self.make()
         reply = worker.ask(job)
         self.sqlite_version = worker.sqlite_version or self.sqlite_version
@@ -6235,12 +6263,12 @@ class Scorer:
 
     def _is_open(self, reply: Mapping[str, Any]) -> bool:
         """Whether a job that is tried once more may end otherwise."""
-        whole = self.workers == 1
-        return not reply.get("final", True) and not (whole and reply["reason"] == "too_large")
+        had_all = self.workers == 1 and reply["reason"] == "too_large"
+        return not reply.get("final", True) and not (had_all and reply["phase"] == "candidate")
 
     def _ask_alone(self, jobs: Mapping[JobKey, dict[str, Any]], queue: _Queue) -> None:
         slot = self.slots[0] if self.workers == 1 else _Slot(self.settings.memory, self.fork)
-        queue.jobs = {key: {**job, "loud": True, "alone": True} for key, job in jobs.items()}
+        queue.jobs = {key: {**job, "again": True} for key, job in jobs.items()}
         try:
             queue.run([slot])
         finally:
@@ -6259,7 +6287,7 @@ class Scorer:
             "candidate": sql,
             "traps": [(trap.name, trap.sql) for trap in question.traps],
             "ties": True,  # rows that tie on the reference's sort keys may swap
-            "alone": self.workers == 1,  # what ends for want of memory is not tried again
+            "again": False,  # a second try, alone: what fails now is not tried a third time
             "timeout": self.settings.timeout,
             "reference_timeout": self.settings.reference_timeout,
             "max_rows": self.settings.max_rows,
@@ -6298,10 +6326,16 @@ class _Queue:
                 self._look_after(used)
         except KeyboardInterrupt:
             self.interrupted = True
-            for slot in used:
-                slot.stop()
-        for thread in threads:
-            thread.join()
+        except RuntimeError as error:
+            self.error = ScoreError(f"no thread could be started: {error}")
+        finally:
+            self.interrupted = self.interrupted or self.running > 0
+            begun = [thread for thread in threads if thread.ident is not None]
+            while any(thread.is_alive() for thread in begun):
+                for slot in used if self.interrupted else ():
+                    slot.stop()  # again and again: one may just be replacing its worker
+                for thread in begun:
+                    thread.join(LOOK)
         if self.error is not None:
             raise self.error
         if not self.interrupted and not self.replies.keys() >= self.jobs.keys():
@@ -6343,11 +6377,11 @@ class _Queue:
     def _ask(slot: _Slot, job: dict[str, Any]) -> dict[str, Any]:
         """The reply to one job; a query that only explains a verdict costs no verdict."""
         reply = slot.ask(job)
-        settled = reply.get("final", True) or job.get("alone")
+        settled = reply.get("final", True) or job.get("again")
         if reply["phase"] == "sort keys" and reply.get("spent") and settled and not slot.stopped:
             job = {**job, "ties": False}  # reading the sort keys took the worker down
             reply = slot.ask(job)
-        if reply["phase"] == "trap" and reply.get("spent") and not slot.stopped:
+        if reply["phase"] == "trap" and reply.get("spent") and settled and not slot.stopped:
             # A trap query took the worker down; the candidate's own verdict stands without it.
             reply = slot.ask({**job, "traps": []})
             reply["untried"] = len(job["traps"])
@@ -6953,13 +6987,18 @@ class Progress:
             return
         self.told, self.shown = now, True
         line = progress_line(standing, now - self.begun)
-        sys.stderr.write(f"\r{fitted(line, terminal_width(sys.stderr))}\x1b[K")
-        sys.stderr.flush()
+        self._write(f"\r{fitted(line, terminal_width(sys.stderr))}\x1b[K")
+
+    def _write(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            self.on = self.shown = False  # the terminal is gone
 
     def done(self) -> None:
         if self.shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            self._write("\r\x1b[K")
 
 
 def progress_line(standing: Standing, elapsed: float) -> str:
@@ -7310,7 +7349,10 @@ class Later:
         self.work, self.text = work, ""
         self.error: Optional[OSError] = None
         self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
+        try:
+            self.thread.start()
+        except RuntimeError:  # no more threads
+            self._run()
 
     def _run(self) -> None:
         try:
@@ -7320,7 +7362,8 @@ class Later:
 
     def value(self) -> str:
         """The text, once it is there."""
-        self.thread.join()
+        if self.thread.ident is not None:
+            self.thread.join()
         if self.error is not None:
             raise ScoreError(f"the database cannot be read: {_cause(self.error)}")
         return self.text
@@ -8115,18 +8158,24 @@ def run_as_program() -> int:
     import signal
 
     received: list[int] = []
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    # What the caller has ignored (nohup) stays ignored.
+    numbers = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
 
     def interrupt(number: int, _: object) -> NoReturn:
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)  # what is to be cleaned up is cleaned up
         received.append(number)
         raise KeyboardInterrupt
 
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), interrupt)
+    for number in numbers:
+        signal.signal(number, interrupt)
     code = main()
-    for number in received[:1]:
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+    for number in received:
+        if number != signal.SIGINT:  # which the exit code tells
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
     return code
 
 
