@@ -6,10 +6,14 @@ and what is understood of it ("questions", only the fields that matter), or frag
 and refusing are right, "any" or "any_ok" says so; "or_warning" is either the error or a warning.
 """
 
+import contextlib
+import io
 import json
 import os
 import random
+import shutil
 import sys
+import tempfile
 import time
 import unittest
 
@@ -250,6 +254,36 @@ class BrokenFiles(unittest.TestCase):
                     self.assertNotIn("\n", str(error))
                     refused += 1
         self.assertGreater(min(read, refused), times // 10)
+
+    def test_whole_runs(self):
+        """The command itself on broken files: scored, or one line; never a traceback."""
+        chance = random.Random(13)
+        pairs = [("questions.sql", "answers.sql"), ("questions.json", "predictions.jsonl"), ("spider_dev.json", "spider_predicted.txt")]
+        pairs += [("bird_dev.json", "bird_predict.json"), ("questions.json", "chat.md"), ("spider_gold.sql", "spider_predicted.txt")]
+        codes = []
+        with tempfile.TemporaryDirectory() as folder:
+            for i in range(300 if LONG else 36):
+                paths = []
+                for j, name in enumerate(pairs[i % len(pairs)]):
+                    with open(os.path.join(SAMPLES, name), "rb") as file:
+                        data = file.read()
+                    paths.append(os.path.join(folder, name))
+                    with open(paths[-1], "wb") as file:
+                        file.write(self.mutated(chance, data) if i % 3 != j else data)
+                shutil.copy(os.path.join(SAMPLES, "months.csv"), folder)
+                out, err = io.StringIO(), io.StringIO()
+                root = os.path.join(SAMPLES, "database")
+                with self.subTest(pair=pairs[i % len(pairs)], run=i):
+                    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                        code = scorer.main(["--questions", paths[0], "--db-root", root, "--answers", paths[1], "--timeout", "2"])
+                    self.assertIn(code, (0, 2))
+                    codes.append(code)
+                    self.assertLessEqual(err.getvalue().count("\n"), 1)
+                    if code == 0:
+                        self.assertRegex(out.getvalue().splitlines()[-1], r"^execution accuracy: \d+/\d+ \(")
+                    else:
+                        self.assertRegex(err.getvalue(), r"^score_nl2sql\.py: .+")
+        self.assertGreater(min(codes.count(0), codes.count(2)), len(codes) // 10)
 
     def test_csv(self):
         chance = random.Random(12)
