@@ -2435,23 +2435,23 @@ class _Record:
         frozen = self.frozen()
         sql, *others = self.references(bool(frozen)) or [""]
         return Question(
-            self.id() or position,
-            wordings.get("en") or next(iter(wordings.values()), ""),
-            self.text("trap"),
-            sql,
-            self.contract(),
-            self.traps(),
-            self.names("tables"),
-            self.text("db_id") or self.text("db"),
-            self.text("difficulty"),
-            tuple(others),
-            frozen,
-            self.params(),
-            {code: text for code, text in wordings.items() if code},
-            self.text("evidence"),
-            self.text("version"),
-            self.text("reviewed"),
-            self.place,
+            id=self.id() or position,
+            text=wordings.get("en") or next(iter(wordings.values()), ""),
+            trap=self.text("trap"),
+            sql=sql,
+            contract=self.contract(),
+            traps=self.traps(),
+            tables=self.names("tables"),
+            db=self.text("db_id") or self.text("db"),
+            difficulty=self.text("difficulty"),
+            alternatives=tuple(others),
+            frozen=frozen,
+            params=self.params(),
+            wordings={code: text for code, text in wordings.items() if code},
+            evidence=self.text("evidence"),
+            version=self.text("version"),
+            reviewed=self.text("reviewed"),
+            place=self.place,
         )
 
     def text(self, field: str) -> str:
@@ -2569,11 +2569,10 @@ class _Record:
         value = self.record.get("params")
         if value is not None and not isinstance(value, dict):
             self.meant("params", "an object of name and value", value)
-        for name, cell in (value or {}).items():
+        for name in value or ():
             if not re.fullmatch(r"(?a)[A-Za-z_]\w*", name):
                 self.fail(f"params.{name}", "a name of letters, digits and _ is meant")
-            self.cell(f"params.{name}", cell)
-        return dict(value or {})
+        return {name: self.cell(f"params.{name}", cell) for name, cell in (value or {}).items()}
 
     def cell(self, field: str, value: Any) -> Cell:
         """A cell that JSON can say: null, a number, a text, {"hex": ..} or {"real": "inf"}."""
@@ -2597,20 +2596,20 @@ class _Record:
             if "columns" in self.record:
                 self.fail("columns", "go with rows, which are missing")
             return ()
-        files = [value] if isinstance(value, str) else value
-        if not isinstance(files, list):
+        given = [value] if isinstance(value, str) else value
+        if not isinstance(given, list):
             self.meant("rows", "a list of rows, or the name of a CSV file,", value)
-        if files and all(isinstance(name, str) for name in files):
-            if not all(name.strip() for name in files):
+        if given and all(isinstance(name, str) for name in given):
+            if not all(name.strip() for name in given):
                 self.fail("rows", "the name of a file is blank")
-            return tuple(Frozen((), (), name.strip()) for name in files)
-        if files and all(isinstance(row, dict) for row in files):
-            return (self.frozen_objects(files),)
+            return tuple(Frozen((), (), name.strip()) for name in given)
+        if given and all(isinstance(row, dict) for row in given):
+            return (self.frozen_objects(given),)
         columns = self.names("columns")
         if not columns:
             self.fail("columns", "the names of the columns are missing")
         rows = []
-        for i, row in enumerate(files):
+        for i, row in enumerate(given):
             if not isinstance(row, list) or len(row) != len(columns):
                 what = f"of {len(row)}" if isinstance(row, list) else f"not {kind_of(row)}"
                 self.fail(f"rows[{i}]", f"a list of {len(columns)} cells is meant, {what}")
@@ -7101,6 +7100,7 @@ class Archive:
             limit = ARCHIVE_LIMIT // MIB
             raise ScoreError(f"{path}: holds more than {limit} MB; keep the databases outside it")
         self.set_name = ""
+        self.whole: dict[str, bytes] = {}  # files that were read: decryption is slow
         self.unpacked: dict[str, str] = {}  # the names of databases by the files they became
 
     def question_set(self) -> QuestionSet:
@@ -7128,11 +7128,10 @@ class Archive:
             self.read(min(sealed, key=lambda info: info.file_size).filename)
 
     def _kind(self, name: str) -> str:
-        """What kind of set a file is, "" for none. Dumps are not read whole: decryption is slow."""
+        """What kind of set a file is, "" for none. Of a dump only the beginning is read."""
         if name.lower().endswith((".json", ".jsonl")):
-            return (
-                "JSON" if b'"question"' in self.read(name) else ""
-            )  # none in Spider's tables.json
+            has_question = b'"question"' in self.read(name)  # Spider's tables.json has none
+            return "JSON" if has_question else ""
         text, _ = decode(self.read(name, 65536))
         if any(map(_is_mark, QUESTION_MARK.finditer(text))):
             return "commented"
@@ -7149,9 +7148,13 @@ class Archive:
         """One file in it, or its first bytes."""
         if not most and self.entries[name].file_size > ANSWERS_LIMIT:
             raise ScoreError(f"{self.path}: {name}: larger than {ANSWERS_LIMIT // MIB} MB")
-        with self._opened(name) as file:
-            data: bytes = self._guarded(name, lambda: file.read(most or -1))
-        return data
+        if name not in self.whole:
+            with self._opened(name) as file:
+                data: bytes = self._guarded(name, lambda: file.read(most or -1))
+            if most:
+                return data
+            self.whole[name] = data
+        return self.whole[name]
 
     def _opened(self, name: str) -> Any:
         info = self.entries[name]
