@@ -1380,6 +1380,25 @@ def cut(text: str, room: int = SHOWN_TEXT) -> str:
     return text if len(text) <= room else f"{text[: room - 12]}... (+{len(text) - room + 12})"
 
 
+def show_cell(cell: Cell, room: int = SHOWN_TEXT) -> str:
+    """A cell as a person reads it: NULL, 12, 'text', x'00ff'."""
+    if cell is None:
+        return "NULL"
+    if isinstance(cell, str):
+        return cut("'" + visible(cell[: SAMPLE_TEXT * 2]).replace("'", "''") + "'", room)
+    if isinstance(cell, bytes):
+        return cut(f"x'{cell[:SAMPLE_TEXT].hex()}'", room)
+    return str(cell)
+
+
+def show_row(row: Row, room: int = SHOWN_TEXT) -> str:
+    """A row as a person reads it: (1, 'text'); "no row" where there is none."""
+    if not row:
+        return "no row"
+    shown = ", ".join(show_cell(cell, room) for cell in row[:12])
+    return f"({shown}{', ...' if len(row) > 12 else ''})"
+
+
 # -- hardness
 
 AGGREGATES = ("MAX", "MIN", "COUNT", "SUM", "AVG")
@@ -1682,8 +1701,12 @@ class _Ids:
 
 
 def _marker_id(written: str) -> str:
-    numbered = re.fullmatch(r"[qQ]0*([0-9]+)", written)
-    return f"q{numbered.group(1)}" if numbered else written.casefold()
+    return re.sub("(?<![0-9])0+(?=[0-9])", "", written.casefold())
+
+
+def _is_numbered(id: str) -> bool:
+    """Whether an id is letters and a number, which little else is that stands before a colon."""
+    return re.fullmatch(r"(?a)[A-Za-z]\w*[0-9]+", id) is not None
 
 
 def _shape(id: str) -> str:
@@ -1697,7 +1720,7 @@ def _markers(
 ) -> tuple[dict[int, Marker], list[str]]:
     """The lines of a marker's shape, and warnings about those that are not taken for one.
 
-    Where a set's ids are plain numbers or words, a comment such as "-- 2: then join" looks like
+    Where a set's ids are not letters and a number, a comment such as "-- 2: then join" looks like
     one; it is none where that question has a marker that repeats its text.
     """
     starts = [start for start, _ in lines]
@@ -1710,7 +1733,7 @@ def _markers(
     certain = {marker.id for marker in found.values() if marker.strong}
     warnings = [] if not ids.bare else _strange_numbers(text, lines, found, ids)
     for i, marker in list(found.items()):
-        if not marker.strong and marker.id in certain and not _is_numbered(marker):
+        if not marker.strong and marker.id in certain and not _is_numbered(marker.id or ""):
             del found[i]
             warnings.append(
                 f"line {i + 1}: is read as a comment, for {cut(marker.written)} has a marker with"
@@ -1733,14 +1756,10 @@ def _strange_numbers(
     return warnings
 
 
-def _is_numbered(marker: Marker) -> bool:
-    return marker.id is not None and re.fullmatch(r"[qQ][0-9]+", marker.id) is not None
-
-
 def _marker(line: str, ids: _Ids) -> Optional[Marker]:
     """The marker that a line is, None where it is none.
 
-    Beside the ids that are Q and a number, only a comment's two dashes or the question's own text
+    Where an id is not letters and a number, only a comment's two dashes or the question's own text
     make one: "1: first" and "### Q1: first" are how a chat counts, and it counts from 1.
     """
     head = MARKER_HEAD.match(line)
@@ -1757,8 +1776,11 @@ def _marker(line: str, ids: _Ids) -> Optional[Marker]:
             continue
         rest = re.sub(r"^[*_]{0,3}", "", line[colon.end() :]).strip()
         length = _repeats(rest, ids.wordings[id]) if id is not None else 0
-        numbered = re.fullmatch(r"[qQ][0-9]+", written if id is None else id) is not None
-        if not numbered and not length and not re.fullmatch("--+", head.group(1)):
+        if (
+            not _is_numbered(written if id is None else id)
+            and not length
+            and not re.fullmatch("--+", head.group(1))
+        ):
             return None
         rest = "".join(rest.split(None, length)[length:]) if length else rest
         return Marker(id, written, length > 0, rest)
@@ -1991,7 +2013,8 @@ TEMPLATE_HEAD = """\
 -- Ask your tool each question exactly as it is written here, in a fresh conversation, with the
 -- database schema as its only help. Paste the SQL that it writes below the question, without
 -- mending it: a typo, a wrong table or a missing filter is part of the answer.
--- The lines "watch for" are for you: do not show them to the tool.
+-- The lines "watch for" are for you: do not show them to the tool. Lines "database", "given" and
+-- "evidence", where there are any, belong to the question: show them.
 -- Leave the space empty where the tool gave no SQL. Keep the marker lines.
 """
 
@@ -2003,7 +2026,9 @@ def answers_template(questions: Sequence[Question]) -> str:
 
 def _template_block(question: Question) -> str:
     lines = [f"-- {question.id}: {' '.join(question.text.split())}".rstrip()]
-    for name, text in (("evidence", question.evidence), ("watch for", question.trap)):
+    params = ", ".join(f":{name} = {show_cell(cell)}" for name, cell in question.params.items())
+    told = [("database", question.db), ("given", params), ("evidence", question.evidence)]
+    for name, text in (*told, ("watch for", question.trap)):
         lines += [f"--   {name}: {' '.join(text.split())}"] if text else []
     return "\n".join(lines) + "\n\n\n"
 
@@ -2082,9 +2107,8 @@ def _is_json(text: str) -> bool:
 
 
 def _is_record(value: Any) -> bool:
-    """Whether a value is one prediction record: an object with an id and SQL."""
-    keys = value.keys() if isinstance(value, dict) else ()
-    return not {*ID_KEYS}.isdisjoint(keys) and not {*SQL_KEYS}.isdisjoint(keys)
+    """Whether a value is one prediction record: an object with an id."""
+    return isinstance(value, dict) and not {*ID_KEYS}.isdisjoint(value)
 
 
 def _lines(text: str) -> list[str]:
@@ -2157,20 +2181,24 @@ def _read_bird(text: str, questions: Sequence[Question]) -> Answers:
     by_id = {question.id: question for question in questions}
     by_position = {str(i): question for i, question in enumerate(questions)}
     strange = [key for key in record if key not in by_id]
+    warnings: tuple[str, ...] = ()
     if not strange:
         paired, pairing = by_id, "paired by question id"
+        if record.keys() == by_position.keys() and by_id != by_position:
+            warnings = ("the keys are ids and positions as well; they were read as ids",)
     elif record.keys() == by_position.keys():
         paired, pairing = by_position, "paired by position"
     else:
         shown = listed([repr(cut(key)) for key in strange])
         raise ScoreError(
             f"{shown} {'is' if len(strange) == 1 else 'are'} no question's id (the first"
-            f" is {questions[0].id!r}), and the keys are not just 0 to {len(questions) - 1} either"
+            f" is {questions[0].id!r}), and the {counted(len(record), 'key')} are not just 0 to"
+            f" {len(questions) - 1}, the positions, either"
         )
     found = {q.id: Answer("", 0, "no_sql", "it has no key") for q in questions}
     for key, value in record.items():
         found[paired[key].id] = _json_answer(f"key {key!r}", value, paired[key])
-    return Answers(found, pairing=pairing)
+    return Answers(found, warnings, pairing=pairing)
 
 
 def _json_answer(place: str, value: Any, question: Question, line: int = 0) -> Answer:
@@ -2352,7 +2380,10 @@ QUESTION_MARK = re.compile(
     r"(?P<kind>[ \t]+or(?=[ \t]*[:：])|[ \t]+trap\b)?(?P<name>[^:：\r\n]*)[:：](?!:)"
     r"(?P<rest>[^\r\n]*)"
 )
-KEY_LINE = re.compile(r"(?m)^--[ \t]{2,}([A-Za-z_]+(?:\.[^:\r\n]+)?)[ \t]*:([^\r\n]*)")
+LIKE_KEY = re.compile(r"(?m)^--( *)([A-Za-z_]+(?:\.\S+)?)[ \t]*([:=])?")
+KEY_LINE = re.compile(
+    r"(?m)^--(?: {2,}|[ \t]*\t[ \t]*)([A-Za-z_]+(?:\.[^:\r\n]+)?)[ \t]*:([^\r\n]*)"
+)
 # The keys of a record; those of a commented file may be written without what stands in brackets.
 RECORD_KEYS = (
     "id", "question_id", "question", "query", "SQL", "sql", "db_id", "db", "difficulty", "trap",
@@ -2389,7 +2420,8 @@ def _questions_in(text: str) -> tuple[str, list[Question], list[str]]:
     line_at = _LineNumbers(text)
     marks, warnings = _question_marks(text, line_at)
     if marks:
-        return "commented SQL", _read_commented_set(text, marks, line_at), warnings
+        questions, more = _read_commented_set(text, marks, line_at)
+        return "commented SQL", questions, warnings + more
     return GOLD, _read_gold(text), []
 
 
@@ -2483,6 +2515,8 @@ class _Record:
         if value is None:
             wrong = [key for key in self.record if key.lower() == "question"]
             hint = f" (keys are case-sensitive: {wrong[0]!r} is not read)" if wrong else ""
+            lists = [key for key, part in self.record.items() if isinstance(part, list)]
+            hint += f" (of the list under {lists[0]!r} give the list itself)" if lists else ""
             self.fail("question", f"is missing{hint}")
         texts = value if isinstance(value, dict) else {"": value}
         for code, text in texts.items():
@@ -2636,6 +2670,9 @@ def _unread_keys(readers: Sequence[_Record]) -> list[str]:
             first.setdefault(key, reader.place)
     warnings = []
     for key in first.keys() - set(RECORD_KEYS):
+        if _is_key(key) and key not in PLAIN_KEYS:
+            warnings.append(f"{first[key]}: the key {key!r} is read inside 'contract' only")
+            continue
         near = nearest(key[:40], RECORD_KEYS, 0.85) or nearest(key[:40].lower(), RECORD_KEYS, 0.85)
         if near:
             warnings.append(f"{first[key]}: the key {key!r} is not read; did you mean {near}?")
@@ -2699,14 +2736,15 @@ def _question_marks(
 
 def _read_commented_set(
     text: str, marks: Sequence[re.Match[str]], line_at: Callable[[int], int]
-) -> list[Question]:
-    """The questions of a commented file."""
+) -> tuple[list[Question], list[str]]:
+    """The questions of a commented file, and warnings."""
     before = statements(text[: marks[0].start()])
     if before:
         line = line_at(before[0][0])
         raise ScoreError(f"line {line}: SQL stands before the first question")
     records: dict[str, dict[str, Any]] = {}
     found: list[tuple[str, dict[str, Any]]] = []
+    warnings: list[str] = []
     for mark, after in zip(marks, [*marks[1:], None]):
         line = line_at(mark.start())
         body = text[mark.end() : after.start() if after else len(text)]
@@ -2717,7 +2755,8 @@ def _read_commented_set(
             records.setdefault(mark.group("id"), record)
         else:
             block.add_to(records.get(mark.group("id")))
-    return [_Record(record, place).question("") for place, record in found]
+        warnings += block.warnings
+    return [_Record(record, place).question("") for place, record in found], warnings
 
 
 class _SetBlock:
@@ -2725,6 +2764,7 @@ class _SetBlock:
 
     def __init__(self, mark: re.Match[str], body: str, line: int) -> None:
         self.mark, self.line = mark, line
+        self.warnings: list[str] = []
         self.keys: list[tuple[int, str, str]] = []  # line, key, value
         line_at, begun, rest = _LineNumbers(body), False, 0
         for token in tokens(body):
@@ -2735,9 +2775,24 @@ class _SetBlock:
                 rest = token.end
             elif key is not None and _is_key(key.group(1).strip()):
                 where = f"line {line + line_at(token.start) - 1}: {key.group(1)}"
-                raise ScoreError(f"{where}: keys stand above the SQL, right below the marker")
+                raise ScoreError(
+                    f"{where}: keys stand above the SQL, right below the marker; if a question"
+                    " begins here, its marker is '-- ID: text', with a digit in the id"
+                )
+            elif key is None and not begun and token.kind == "comment":
+                self._doubt(LIKE_KEY.match(body, token.start), line + line_at(token.start) - 1)
             begun = begun or token.kind not in BLANK
         self.sql = body[rest:].strip()
+
+    def _doubt(self, like: Optional[re.Match[str]], line: int) -> None:
+        """Refuses, or warns of, a comment above the SQL that looks like a key."""
+        if like is None or not _is_key(like.group(2)):
+            return
+        right = f"a key is written '--   {like.group(2)}: value', after two spaces at least"
+        if len(like.group(1)) > 1:
+            raise ScoreError(f"line {line}: {like.group(2)}: {right}")
+        if like.group(3):
+            self.warnings.append(f"line {line}: is read as a comment; {right}")
 
     def checked_sql(self) -> str:
         """Its one statement. Raises ScoreError where there are more or none."""
@@ -2746,6 +2801,9 @@ class _SetBlock:
             kind = (self.mark.group("kind") or "question").strip()
             what = "alternative" if kind == "or" else kind
             detail = detail or f"no SQL stands below this {what}"
+            detail = detail.replace(
+                "an answer is one", "does a marker '-- ID: text' lack its colon?"
+            )
             raise ScoreError(f"line {self.line}: {self.mark.group('id')}: {detail}")
         return self.sql
 
@@ -2809,7 +2867,7 @@ class _SetBlock:
             contract[key] = value
         else:
             keys = (*PLAIN_KEYS, *{name for name, _ in CONTRACT_KEYS}, "param", "rows", "question")
-            near = nearest(key[:40], tuple(sorted(keys)), 0.5)
+            near = nearest(key[:40], tuple(sorted(keys)), 0.66)
             hint = f"; did you mean {near}?" if near else ""
             what = f"no such key{hint} (a comment begins with one space)"
             raise ScoreError(f"{place}: {cut(key)}: {what}")
@@ -2829,6 +2887,8 @@ def _written_value(text: str) -> Cell:
         return int(text)
     if re.fullmatch(r"(?a)-?\d+\.\d+(?:[eE][+-]?\d+)?", text):
         return float(text)
+    if text.upper() == "NULL":
+        return None
     in_quotes = len(text) > 1 and text[0] == text[-1] == "'"
     return text[1:-1].replace("''", "'") if in_quotes else text
 
@@ -2890,7 +2950,7 @@ def in_language(questions: Sequence[Question], code: str) -> tuple[Question, ...
         texts.update(question.wordings)
         chosen = [text for name, text in texts.items() if name.casefold() == code.casefold()]
         if not chosen:
-            have = f"; it has {', '.join(texts)}"
+            have = f"; it has {', '.join(texts)}" if question.wordings else ""
             raise ScoreError(f"question {question.id} has no text in the language {code!r}{have}")
         found.append(question._replace(text=chosen[0]))
     return tuple(found)
@@ -3008,10 +3068,10 @@ def _top(value: Any) -> Top:
 
 
 def _decimals(value: Any) -> Tolerance:
-    number = int(str(value))
-    if not 0 <= number <= 30:
-        raise ValueError("a whole number from 0 to 30 is meant")
-    return Tolerance(decimals=number)
+    text = str(value).strip()
+    if not re.fullmatch("(?a)[0-9]{1,2}", text) or int(text) > 30:
+        raise ValueError("a whole number from 0 to 30 is meant, and one key per line")
+    return Tolerance(decimals=int(text))
 
 
 def _relative(value: Any) -> Tolerance:
@@ -4631,25 +4691,6 @@ def _marked(colours: list[int], at: int) -> list[int]:
 # -- words
 
 
-def show_cell(cell: Cell, room: int = SHOWN_TEXT) -> str:
-    """A cell as a person reads it: NULL, 12, 'text', x'00ff'."""
-    if cell is None:
-        return "NULL"
-    if isinstance(cell, str):
-        return cut("'" + visible(cell[: SAMPLE_TEXT * 2]).replace("'", "''") + "'", room)
-    if isinstance(cell, bytes):
-        return cut(f"x'{cell[:SAMPLE_TEXT].hex()}'", room)
-    return str(cell)
-
-
-def show_row(row: Row, room: int = SHOWN_TEXT) -> str:
-    """A row as a person reads it: (1, 'text'); "no row" where there is none."""
-    if not row:
-        return "no row"
-    shown = ", ".join(show_cell(cell, room) for cell in row[:12])
-    return f"({shown}{', ...' if len(row) > 12 else ''})"
-
-
 def describe(comparison: Comparison, shown: int = SHOWN_ROWS) -> str:
     """One line on how the results differ: rows got and wanted, the first missing and unexpected."""
     c = comparison
@@ -4915,6 +4956,8 @@ class SqliteEngine:
             return QueryError("too_large", text)
         if text.lower().startswith("you can only execute one statement"):
             return QueryError("multiple_statements", "more than one statement; an answer is one")
+        if re.match("Incorrect number of bindings|You did not supply a value", text):
+            text = "it names a parameter, such as :NAME, that has no value (a set gives it: param)"
         if isinstance(error, UnicodeError):
             text = "the SQL or a column's name holds characters that are no text"
         if first_word(sql) not in QUERY_WORDS:
@@ -5528,7 +5571,11 @@ class _Trial:
         if want is not None and job["frozen"]:
             self._check_frozen(want)
         if job["candidate"] is None:
-            return self._shown(want or _frozen_result(job["frozen"][0], None))
+            want = want or _frozen_result(job["frozen"][0], None)
+            problem = contract_problem(want, self.contract)
+            if problem:
+                raise QueryError("reference_error", problem)
+            return self._shown(want)
         known = None if want is None else self._runs(want, sql)
         limit = max(job["timeout"], SLOW_FACTOR * self.reference_cpu)
         got = self._candidate(limit)
@@ -6676,6 +6723,7 @@ def _verbose_lines(outcome: Outcome) -> list[str]:
 def _references(question: Question) -> list[tuple[str, str]]:
     """The accepted SQL of a question, each with the word for it."""
     named = [("reference", question.sql)] if question.sql else []
+    named += [("rows kept as the answer", f.file or f"{len(f.rows)} rows") for f in question.frozen]
     return named + [(f"alternative {i}", sql) for i, sql in enumerate(question.alternatives, 2)]
 
 
@@ -6897,10 +6945,12 @@ def _understood(question: Question) -> list[str]:
         for key, value in keys.items()
     )
     facts = [
+        ("watch for", question.trap if question.place else ""),
+        ("evidence", question.evidence),
         ("db", question.db),
         ("difficulty", question.difficulty),
         ("tables", ", ".join(question.tables)),
-        ("params", ", ".join(question.params)),
+        ("params", ", ".join(f"{k} = {show_cell(v)}" for k, v in question.params.items())),
         ("alternatives", str(len(question.alternatives) or "")),
         ("frozen rows", ", ".join(f.file or str(len(f.rows)) for f in question.frozen)),
         ("traps", ", ".join(trap.name for trap in question.traps) if question.place else ""),
@@ -7008,6 +7058,9 @@ def progress_line(standing: Standing, elapsed: float) -> str:
     parts += [f"{visible(s.slowest)} running {s.seconds:.0f} s"] if s.seconds >= 1 else []
     if s.done and s.done < s.total and elapsed >= 1:
         left = elapsed / s.done * (s.total - s.done)
+    else:
+        left = 0.0
+    if left > s.seconds:
         parts.append(f"about {left:.0f} s left" if left < 90 else f"about {left / 60:.0f} min left")
     return ", ".join(parts)
 
@@ -7115,6 +7168,8 @@ class Archive:
         sets = sets or [name for name in kinds[""] if name.endswith((".json", ".jsonl"))]
         if len(sets) != 1:
             what = f"several question sets: {listed(sets)}" if sets else "no question set"
+            outside = [name for name in self.zip.namelist() if name.startswith(("../", "/"))]
+            what += f"; {listed(outside)} lies outside it: zip from its folder" if outside else ""
             raise ScoreError(f"{self.path}: holds {what}")
         self.set_name = sets[0]
         found = read_questions(self.read(self.set_name), f"{self.path}: {self.set_name}")
@@ -7437,6 +7492,8 @@ first steps:
   python score_nl2sql.py --list                       the questions and how results are compared
 
 your own questions, or a published set:
+  python score_nl2sql.py --questions mine.sql --db shop.db --list
+  python score_nl2sql.py --questions mine.sql --db shop.db --init-answers answers.sql
   python score_nl2sql.py --questions mine.sql --db shop.db --answers answers.sql
   python score_nl2sql.py --questions dev.json --db-root database --answers predicted.txt
   python score_nl2sql.py --questions dev.json --db-root dev_databases --answers predict_dev.json
@@ -7526,7 +7583,7 @@ def _add_questions(group: Any) -> None:
         help="of a sealed zip; NL2SQL_PASSWORD in the environment does not show in process lists",
     )
     group.add_argument(
-        "--reveal", action="store_true", help="write a sealed set's questions into files as well"
+        "--reveal", action="store_true", help="write a sealed set's texts, SQL and rows as well"
     )
     group.add_argument(
         "--lang", metavar="CODE", help="the questions' language; the ten have en, it, zh-Hant"
@@ -7542,7 +7599,9 @@ def _add_questions(group: Any) -> None:
     group.add_argument(
         "-k", metavar="TEXT", dest="containing", help="only questions with this text"
     )
-    group.add_argument("--limit", metavar="N", type=_count, help="only the first N of these")
+    group.add_argument(
+        "--limit", metavar="N", type=_count, help="only the first N of those selected"
+    )
 
 
 def _add_data(group: Any) -> None:
@@ -7572,7 +7631,8 @@ def _add_limits(group: Any) -> None:
         metavar="SECONDS",
         type=_seconds,
         default=TIMEOUT,
-        help="for a candidate, or five times what its reference took (default: %(default)g)",
+        help="for a candidate, or five times what its reference took if that is longer"
+        " (default: %(default)g)",
     )
     group.add_argument(
         "--reference-timeout",
@@ -7602,7 +7662,10 @@ def _add_output(group: Any) -> None:
     group.add_argument("--tool", metavar="NAME", default="", help="the tool's name and version")
     group.add_argument("--csv", metavar="PATH", help="write a CSV file, - for stdout")
     group.add_argument(
-        "--fail-under", metavar="PCT", type=_percentage, help="leave with 1 below this percentage"
+        "--fail-under",
+        metavar="PCT",
+        type=_percentage,
+        help="leave with 1 below this percentage of execution accuracy, 0 to 100",
     )
     group.add_argument("-q", "--quiet", action="store_true", help="print the score line alone")
     group.add_argument(
@@ -7735,7 +7798,11 @@ def selected(args: argparse.Namespace, questions: Sequence[Question]) -> list[Qu
         chosen = [question for question in chosen if question.id in wanted]
     if args.containing is not None:
         text = args.containing.casefold()
-        chosen = [q for q in chosen if text in f"{q.id} {q.text} {q.trap} {q.db}".casefold()]
+        chosen = [
+            q
+            for q in chosen
+            if text in " ".join((q.id, q.text, *q.wordings.values(), q.trap, q.db)).casefold()
+        ]
     if args.limit is not None:
         chosen = chosen[: args.limit]
     if not chosen:
@@ -7788,7 +7855,7 @@ def _unknown(written: str, questions: Sequence[Question]) -> str:
         return str(error)
 
 
-def ready_database(path: Optional[str]) -> str:
+def ready_database(path: Optional[str], hint: Optional[str] = None) -> str:
     """The database's path; the default one is built when it is missing. Raises ScoreError."""
     if path is None and not os.path.exists(DEFAULT_DB):
         build_default_database(DEFAULT_DB)
@@ -7798,9 +7865,8 @@ def ready_database(path: Optional[str]) -> str:
         return path
     if os.path.exists(path):
         raise ScoreError(f"{path}: not a regular file")
-    raise ScoreError(
-        f"{path}: no such database; build one with: python {MAKER} --out {quoted(path)}"
-    )
+    hint = f"; build one with: python {MAKER} --out {quoted(path)}" if hint is None else hint
+    raise ScoreError(f"{path}: no such database{hint}")
 
 
 class Data(NamedTuple):
@@ -7859,7 +7925,9 @@ def _located(args: argparse.Namespace, questions: Sequence[Question]) -> Data:
     if len(named) > 1 or (named and args.db is None):
         way = "--db-root DIR" + (", or --db FILE" if len(named) == 1 else "")
         raise ScoreError(f"the questions need the data of {listed(named)}; say where: {way}")
-    path = ready_database(args.db)
+    if args.questions and args.db is None:
+        raise ScoreError("say where the questions' data is: --db FILE, or --db-root DIR")
+    path = ready_database(args.db, "" if args.questions else None)
     return Data({"": Found(path)}, path)
 
 
@@ -7914,10 +7982,14 @@ def init_answers(args: argparse.Namespace) -> int:
         say(template)
         return 0
     write_file(path, template, new=True)
-    ids = "; the set is sealed, so only their ids (--reveal)" if hidden else ""
+    how = "read the questions with --list on a terminal, or write them with --reveal"
+    ids = f"; the set is sealed, so it has only their ids: {how}" if hidden else ""
     options = "".join(f" --questions {quoted(name)}" for name in args.questions or ())
     options += f" --db-root {quoted(args.db_root)}" if args.db_root else ""
     options += f" --db {quoted(args.db)}" if args.db else ""
+    needs_data = args.questions and not (args.db or args.db_root)
+    options += " --db FILE" if needs_data else ""
+    options += f" --lang {args.lang}" if args.lang else ""
     say(
         f"wrote {visible(path)} with {counted(len(questions), 'question')}{ids}\n"
         f"next: paste the SQL that your tool writes below each question, then run\n"
@@ -7946,9 +8018,9 @@ def _sizes(
 ) -> Iterator[tuple[str, list[int]]]:
     """The name and size of each database that is there; nothing is built to be listed."""
     told = args.db_root or (archive is not None and archive.databases())
-    if not told and not os.path.exists(args.db or DEFAULT_DB):
+    if not told and args.db is None and (args.questions or not os.path.exists(DEFAULT_DB)):
         return
-    if not told and args.db is None and any(question.db for question in questions):
+    if not args.questions and not os.path.exists(args.db or DEFAULT_DB):
         return
     located = located_data(args, questions, archive)
     with located as data, open_databases(data.found, False, STANDARD) as databases:
@@ -7995,7 +8067,7 @@ def score_answers(args: argparse.Namespace) -> int:
         db_name=data_name,
         tool=args.tool,
         total_questions=len(chosen.questions),
-        signature=signature_line(facts),
+        signature="no signature: interrupted" if scorer.interrupted else signature_line(facts),
         warnings=answers.warnings + warnings,
         set_warnings=chosen.warnings,
         answers_form="; ".join(filter(None, (ANSWER_FORMS[answers.form], answers.pairing))),
@@ -8066,7 +8138,7 @@ def signature_facts(
 ) -> dict[str, str]:
     """What two people must have in common for their scores to be comparable.
 
-    `digest` is the databases', "" where Ctrl-C came before it was known.
+    `digest` is the databases'.
     """
     # Limits only where they were changed.
     names = ("timeout", "reference_timeout", "max_rows")
@@ -8077,7 +8149,7 @@ def signature_facts(
         "questions": questions_digest(questions),
         "asked": f"{len(questions)}/{len(chosen.questions)}",
         "contract": contracts_digest(questions),
-        "db": digest[:12] or "unknown",
+        "db": digest[:12],
         **({"suite": str(suite)} if suite else {}),
         "scorer": scorer_version(),
         "variants": "0",
@@ -8107,10 +8179,17 @@ def report(run: Run, args: argparse.Namespace, chosen: QuestionSet) -> int:
         say(table)
     if run.partial:
         return 130
-    if all(outcome.reason == "reference_error" for outcome in run.outcomes):
-        shown = veiled(run) if is_hidden(chosen, args, sys.stderr) else run
-        why = shown.outcomes[0].detail[0].partition(": ")[2]
+    shown = veiled(run) if is_hidden(chosen, args, sys.stderr) else run
+    broken = [outcome for outcome in shown.outcomes if outcome.reason == "reference_error"]
+    if broken and len(broken) == sum(bool(outcome.question.sql) for outcome in run.outcomes):
+        why = broken[0].detail[0].partition(": ")[2]
         raise ScoreError(f"{run.db_name}: no reference runs on it ({why}), so nothing was scored")
+    if broken and args.quiet:
+        ids = listed([outcome.question.id for outcome in broken])
+        say(
+            f"warning: the reference of {ids} does not run; without -q the report says why\n",
+            sys.stderr,
+        )
     if args.fail_under is not None and run.passed * 100 < args.fail_under * run.total:
         share = f"{run.passed}/{run.total} ({percent(run.passed, run.total)})"
         say(f"FAIL: {share} is under --fail-under {float(args.fail_under):.10g}\n", sys.stderr)
