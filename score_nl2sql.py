@@ -5344,11 +5344,16 @@ LOOK = 0.05  # seconds between two looks at the workers
 GRACE = 1.1  # seconds that the parent waits beyond a limit: the worker should end the query first
 HERALD = 0.05  # seconds after which a phase is worth a word to the parent
 COMPARE_LIMIT = 60.0  # seconds for comparing two results, beyond what running them takes
-BOOT = (
-    "import sys, marshal; b = sys.stdin.buffer; m = type(sys)('nl2sql_worker'); "
-    "sys.modules[m.__name__] = m; exec(marshal.loads(b.read(int(b.readline()))), m.__dict__); "
-    "m.serve()"
-)
+BOOT = """
+import os, sys, marshal
+b, m = sys.stdin.buffer, type(sys)("nl2sql_worker")
+try:
+    sys.modules[m.__name__] = m
+    exec(marshal.loads(b.read(int(b.readline()))), m.__dict__)
+    m.serve()
+finally:
+    os._exit(1)
+"""
 
 
 def serve() -> None:
@@ -5958,26 +5963,38 @@ class _Forked:
     """
 
     def __init__(self) -> None:
+        import signal
         import threading
 
         self.lock = threading.Lock()  # no signal may go to a number that is free again
         self.code: Optional[int] = None
+        # A signal that comes between must not find the child with the parent's handlers.
+        asked = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, asked)
         try:
             jobs, self_jobs = os.pipe()
             self_replies, replies = os.pipe()
             self.pid = os.fork()
+            if self.pid == 0:
+                self._be_the_worker(jobs, replies, mask)
         except OSError as error:
             raise ScoreError(f"no worker process could be started: {error}") from None
-        if self.pid == 0:
-            self._be_the_worker(jobs, replies)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(jobs)
         os.close(replies)
         self.jobs = os.fdopen(self_jobs, "wb")
         self.replies = os.fdopen(self_replies, "rb")
 
     @staticmethod
-    def _be_the_worker(jobs: int, replies: int) -> None:
+    def _be_the_worker(jobs: int, replies: int, mask: Iterable[Any]) -> None:
+        import signal
+
         try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.dup2(jobs, 0)
             os.dup2(replies, 1)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -6094,7 +6111,7 @@ class Worker:
         used = _cpu_of(self.child.pid) - cpu
         code = self.kill()
         reply = {"phase": phase, "seconds": {"reference": 0.0, "candidate": 0.0}, "spent": True}
-        reply["unborn"] = code >= 0 and not self.sqlite_version  # no Python, or none that works
+        reply["unborn"] = not (self.sqlite_version or self.stopped)  # no Python that works
         if not self.stopped and code != -24:  # SIGXCPU
             return {**reply, "reason": "crash", "note": _death(code), "final": False}
         reply["final"] = bool(phase) and (code == -24 or used >= 0.9 * limit)
@@ -6231,9 +6248,9 @@ class Scorer:
         try:
             for _ in range(self.workers):
                 self.slots.append(_Slot(self.share, self.fork))
-        except ScoreError:
-            self.__exit__()
-            raise
+        finally:
+            if len(self.slots) < self.workers:
+                self.__exit__()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -6361,24 +6378,23 @@ class _Queue:
 
         self.waiting = iter(list(self.jobs))
         self.lock = threading.Lock()
-        self.ended = threading.Event()
         used = list(slots)[: len(self.jobs)]
-        self.running = len(used)
         threads = [threading.Thread(target=self._serve, args=(slot,), daemon=True) for slot in used]
+        whole = False
         try:
             for thread in threads:
                 thread.start()
-            while self.running:
-                self._look_after(used)
+            self._look_after(used, threads)
+            whole = True
         except KeyboardInterrupt:
-            self.interrupted = True
+            pass
         except RuntimeError as error:
             self.error = ScoreError(f"no thread could be started: {error}")
         finally:
-            self.interrupted = self.interrupted or self.running > 0
+            self.interrupted = self.interrupted or not whole
             begun = [thread for thread in threads if thread.ident is not None]
             while any(thread.is_alive() for thread in begun):
-                for slot in used if self.interrupted else ():
+                for slot in used:
                     slot.stop()  # again and again: one may just be replacing its worker
                 for thread in begun:
                     thread.join(LOOK)
@@ -6387,17 +6403,20 @@ class _Queue:
         if not self.interrupted and not self.replies.keys() >= self.jobs.keys():
             raise RuntimeError("a thread ended before its jobs did")
 
-    def _look_after(self, slots: Sequence[_Slot]) -> None:
-        if self.ended.wait(LOOK):
-            self.ended.clear()
-        now = time.monotonic()
-        for slot in slots:
-            slot.stop_if_late(now)
-        running = [(now - slot.begun, slot.doing) for slot in slots if slot.doing]
-        seconds, slowest = max(running, default=(0.0, ""))
-        replies = list(self.replies.values())
-        passed = sum(VERDICTS[reply["reason"]] == PASS for reply in replies)
-        self.watch(Standing(self.done + len(replies), self.total, passed, slowest, seconds))
+    def _look_after(self, slots: Sequence[_Slot], threads: Sequence[Any]) -> None:
+        """Waits for the threads, and meanwhile stops what is late and tells how far it is."""
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(LOOK)
+                now = time.monotonic()
+                for slot in slots:
+                    slot.stop_if_late(now)
+                running = [(now - slot.begun, slot.doing) for slot in slots if slot.doing]
+                seconds, slowest = max(running, default=(0.0, ""))
+                replies = list(self.replies.values())
+                passed = sum(VERDICTS[reply["reason"]] == PASS for reply in replies)
+                done = self.done + len(replies)
+                self.watch(Standing(done, self.total, passed, slowest, seconds))
 
     def _serve(self, slot: _Slot) -> None:
         try:
@@ -6415,9 +6434,6 @@ class _Queue:
             self.interrupted = True
         finally:
             slot.doing = ""
-            with self.lock:
-                self.running -= 1
-            self.ended.set()
 
     @staticmethod
     def _ask(slot: _Slot, job: dict[str, Any]) -> dict[str, Any]:
@@ -7010,9 +7026,12 @@ def terminal_width(stream: Any) -> Optional[int]:
     """The columns of a terminal, None where the stream is none and nothing need be cut."""
     if stream is None or not stream.isatty():
         return None
-    import shutil
-
-    return max(40, shutil.get_terminal_size().columns)
+    wanted = os.environ.get("COLUMNS", "")
+    try:
+        columns = int(wanted) if wanted.isdigit() else os.get_terminal_size(stream.fileno()).columns
+    except (ValueError, OSError):
+        columns = 0
+    return max(40, columns or 80)
 
 
 def escape_what_a_console_lacks() -> None:
@@ -7057,10 +7076,8 @@ def progress_line(standing: Standing, elapsed: float) -> str:
     parts += [f"{percent(s.passed, s.done)} passed"] if s.done else []
     parts += [f"{visible(s.slowest)} running {s.seconds:.0f} s"] if s.seconds >= 1 else []
     if s.done and s.done < s.total and elapsed >= 1:
-        left = elapsed / s.done * (s.total - s.done)
-    else:
-        left = 0.0
-    if left > s.seconds:
+        # What has run long already may well run as long again.
+        left = max(elapsed / s.done * (s.total - s.done), s.seconds)
         parts.append(f"about {left:.0f} s left" if left < 90 else f"about {left / 60:.0f} min left")
     return ", ".join(parts)
 
