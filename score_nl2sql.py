@@ -5956,6 +5956,14 @@ class _Spawned:
         return True
 
 
+def _highest_file() -> int:
+    """The highest file descriptor in use, or one that is seldom reached where nothing tells."""
+    try:
+        return max(map(int, os.listdir("/proc/self/fd")))
+    except OSError:
+        return 4096
+
+
 class _Forked:
     """A child that is this process once more, up at once: a second interpreter costs 50 ms.
 
@@ -5998,8 +6006,7 @@ class _Forked:
             os.dup2(jobs, 0)
             os.dup2(replies, 1)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            # The parent's own ends of the pipes above all.
-            os.closerange(3, 1 + max(map(int, os.listdir("/proc/self/fd"))))
+            os.closerange(3, 1 + _highest_file())  # the parent's own ends of the pipes above all
             sys.stdin, sys.stdout = os.fdopen(0, "r"), os.fdopen(1, "w")
             serve()
         finally:

@@ -15,6 +15,7 @@ never a number. The program differs from the evaluators where it says so: SQL ru
 """
 
 import itertools
+import json
 import os
 import random
 import sqlite3
@@ -680,6 +681,69 @@ class FromSql(unittest.TestCase):
                     question = scorer.Question("Q1", "text", "", reference, contract)
                     outcome = scorer.grade("Q1", candidate, db=self.path, questions=[question])
                     self.assertEqual(outcome.verdict, verdict, (outcome.reason, outcome.detail))
+
+
+GEOGRAPHY = os.path.join(os.path.dirname(ROOT), "shared", "data", "geography")
+
+
+def mutants(sql):
+    """Predictions as tools write them: the query itself, and queries one step away from it."""
+    for old, new in (
+        ("", ""),
+        ("SELECT ", "SELECT DISTINCT "),
+        ("DISTINCT", ""),
+        ("MAX", "MIN"),
+        (" > ", " >= "),
+        ("COUNT( 1 )", "COUNT( 1 ) + 0.0"),
+        (" DESC", ""),
+        ("LIMIT 1", "LIMIT 2"),
+        ("STATE_NAME", "STATE_NAME COLLATE NOCASE"),
+    ):
+        if not old or old in sql:
+            yield sql.replace(old, new, 1) if old else sql
+
+
+@unittest.skipUnless(os.path.isdir(GEOGRAPHY), "the geography set is not here")
+class RealSet(unittest.TestCase):
+    """A real set and predictions near its references: the verdicts of both evaluators, one by one."""
+
+    def test_every_prediction(self):
+        path = os.path.join(GEOGRAPHY, "geography.sqlite")
+        with open(os.path.join(GEOGRAPHY, "questions.json"), encoding="utf-8") as file:
+            queries = [record["query"] for record in json.load(file)]
+        connection = sqlite3.connect(path)
+        self.addCleanup(connection.close)
+
+        def rows(sql):
+            try:
+                return connection.execute(sql).fetchall()
+            except sqlite3.Error:
+                return None
+
+        pairs = [(sql, mutant) for sql in queries for mutant in mutants(sql)]
+        # Another question's reference too: many give one row of one column.
+        pairs += [(sql, other) for sql, other in zip(queries, queries[1:] + queries[:1])]
+        results = [(rows(sql), rows(mutant)) for sql, mutant in pairs]
+        database = scorer.Database(scorer.file_uri(path) + "?mode=ro", "", path)
+        for preset in ("spider", "bird"):
+            contract = scorer.read_contract({"preset": preset})
+            asked = [
+                (scorer.Question(str(i), "", "", sql, contract), scorer.Answer(mutant, 1))
+                for i, (sql, mutant) in enumerate(pairs)
+            ]
+            with scorer.Scorer({"": [database]}, scorer.STANDARD, 2) as desk:
+                outcomes = desk.score(asked)
+            passed = 0
+            for (sql, mutant), (want, got), outcome in zip(pairs, results, outcomes):
+                right = want is not None and got is not None
+                if right and preset == "bird":
+                    right = bird_oracle(want, got)
+                elif right:
+                    right = spider_oracle(want, got, "order by" in sql.lower())
+                passed += right
+                with self.subTest(preset, sql=sql, prediction=mutant):
+                    self.assertEqual(outcome.passed, right, outcome.detail)
+            self.assertTrue(len(pairs) // 5 < passed < len(pairs) * 4 // 5, (passed, len(pairs)))
 
 
 if __name__ == "__main__":
