@@ -6050,6 +6050,14 @@ class _Forked:
             return self.code is not None
 
 
+def _is_one_thread() -> bool:
+    """Whether this process has a single thread: one that was joined may still be ending."""
+    try:
+        return len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return True
+
+
 class Worker:
     """A child process that runs jobs one after the other. The parent's side.
 
@@ -6060,7 +6068,7 @@ class Worker:
         import threading
 
         self.sqlite_version = ""
-        alone = sys.platform == "linux" and threading.active_count() == 1
+        alone = sys.platform == "linux" and threading.active_count() == 1 and _is_one_thread()
         self.child: Any = _Forked() if fork and alone else _Spawned()
         limits = {"memory": memory, "file_size": file_size}
         self.greeting = self.child.greeting() + json.dumps(limits).encode() + b"\n"
@@ -6337,7 +6345,8 @@ class Scorer:
         return not reply.get("final", True) and not (had_all and reply["phase"] == "candidate")
 
     def _ask_alone(self, jobs: Mapping[JobKey, dict[str, Any]], queue: _Queue) -> None:
-        slot = self.slots[0] if self.workers == 1 else _Slot(self.settings.memory, self.fork)
+        # Not forked: of the threads that have just ended, some may still be there.
+        slot = self.slots[0] if self.workers == 1 else _Slot(self.settings.memory, False)
         queue.jobs = {key: {**job, "again": True} for key, job in jobs.items()}
         try:
             queue.run([slot])

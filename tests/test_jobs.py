@@ -6,6 +6,7 @@ import ctypes
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -89,6 +90,15 @@ def children(parent):
         if stat is not None and stat[1] == parent and stat[0] not in "ZX":
             found[int(name)] = stat[2]
     return found
+
+
+def reads_database(pid):
+    """Whether a process has a database open, as a worker has while it works on a question."""
+    with contextlib.suppress(OSError):
+        folder = f"/proc/{pid}/fd"
+        files = [os.readlink(os.path.join(folder, name)) for name in os.listdir(folder)]
+        return any(file.endswith((".sqlite", "copy.db")) for file in files)
+    return False
 
 
 def until(condition, seconds=20):
@@ -179,8 +189,19 @@ class Program:
         orphans.own.add(self.pid)
 
     def workers_busy(self, number):
-        """Waits until so many workers have used some processor time."""
-        until(lambda: sum(ticks > 2 for ticks in children(self.pid).values()) >= number, STUCK)
+        """Waits until so many workers have read their database for longer than a quick query does."""
+        begun = {}
+
+        def busy():
+            now = children(self.pid)
+            for pid, ticks in now.items():
+                if reads_database(pid):
+                    begun.setdefault(pid, ticks)
+                else:
+                    begun.pop(pid, None)
+            return sum(now.get(pid, 0) - ticks >= 3 for pid, ticks in begun.items()) >= number
+
+        until(busy, STUCK)
         return children(self.pid)
 
     def end(self):
@@ -366,9 +387,10 @@ class Agreement(WithData):
                     table = scored_rows(f"{jobs}.csv")
                     found = [(row[0], row[4]) for row in table[1 : len(MIX) + 1]]
                     self.assertEqual(found, [(row[0], row[4]) for row in MIX])
-                    seen = seen or [table, ended.out.replace("wrote 1.csv", "")]
-                    self.assertEqual(table, seen[0])
-                    self.assertEqual(ended.out.replace(f"wrote {jobs}.csv", ""), seen[1])
+                    # Somebody may be working on the scorer meanwhile.
+                    report = re.sub(r"scorer:[^|]*|wrote \d\.csv", "", ended.out)
+                    seen = seen or [table, report]
+                    self.assertEqual([table, report], seen)
 
     def test_a_limit_that_was_measured(self):
         """Five times what a slow reference took is another number each time; no detail may show it."""
