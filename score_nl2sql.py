@@ -6398,14 +6398,11 @@ class _Queue:
         threads = [threading.Thread(target=self._serve, args=(slot,), daemon=True) for slot in used]
         whole = False
         try:
-            for thread in threads:
-                thread.start()
+            self._start(threads)
             self._look_after(used, threads)
             whole = True
         except KeyboardInterrupt:
             pass
-        except RuntimeError as error:
-            self.error = ScoreError(f"no thread could be started: {error}")
         finally:
             self.interrupted = self.interrupted or not whole
             begun = [thread for thread in threads if thread.ident is not None]
@@ -6418,6 +6415,14 @@ class _Queue:
             raise self.error
         if not self.interrupted and not self.replies.keys() >= self.jobs.keys():
             raise RuntimeError("a thread ended before its jobs did")
+
+    @staticmethod
+    def _start(threads: Sequence[Any]) -> None:
+        try:
+            for thread in threads:
+                thread.start()
+        except RuntimeError as error:
+            raise ScoreError(f"no thread could be started: {error}") from None
 
     def _look_after(self, slots: Sequence[_Slot], threads: Sequence[Any]) -> None:
         """Waits for the threads, and meanwhile stops what is late and tells how far it is."""
@@ -6441,7 +6446,8 @@ class _Queue:
                     key = next(self.waiting, None)
                 if key is None:
                     break
-                slot.doing, slot.begun = key[0], time.monotonic()
+                slot.begun = time.monotonic()  # first: the watcher reads both
+                slot.doing = key[0]
                 reply = self._ask(slot, self.jobs[key])
                 if not slot.stopped:
                     self.replies[key] = reply
