@@ -344,7 +344,7 @@ class SandboxTest(unittest.TestCase):
         answers = {**REFERENCES, "Q01": sql_of(case)}
         run = score(answers, str(self.db), "--timeout", str(timeout))
         found = trouble(run, {"Q01": set(case["reasons"])})
-        limit = self.untroubled + timeout * tries + GRACE
+        limit = self.untroubled + (timeout + GRACE) * tries
         if run.wall > limit:
             found.append(f"took {run.wall:.1f} s, limit {limit:.1f} s")
         if state(self.db) != self.before:
