@@ -277,9 +277,9 @@ def trouble(run: Run, expected: Expected) -> List[str]:
     return found
 
 
-def attempts() -> int:
-    """2 on a busy machine, where a candidate that ran out of wall time alone is tried once more."""
-    return 2 if POSIX and os.getloadavg()[0] > (os.cpu_count() or 1) else 1
+# A candidate that ran out of its share of the memory, or of wall time on a busy machine, is tried
+# once more, alone.
+TRIES = 2
 
 
 def state(db: Path) -> Tuple[str, int, List[str]]:
@@ -398,7 +398,7 @@ class TestAttacks(SandboxTest):
     def test_every_attack_alone(self) -> None:
         for case in CASES["attacks"]:
             with self.subTest(attack=case["id"]):
-                self.attack_alone(case, 2, attempts())
+                self.attack_alone(case, 2, TRIES)
 
     def test_cap_on_rows(self) -> None:
         series = ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT {}) "
