@@ -23,18 +23,27 @@ import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+from calling import (  # noqa: E402
+    Ended,
+    call,
+    environment,
+    folder_of_its_own,
+    last_line,
+    stream,
+    workers_kept,
+    written,
+)
+
 import make_messy_schema  # noqa: E402
 import score_nl2sql as scorer  # noqa: E402
 
 SCORER = ROOT / "score_nl2sql.py"
 POSIX = os.name == "posix"
 LINUX = sys.platform.startswith("linux")
-CLEARED = ("NO_COLOR", "FORCE_COLOR", "PYTHON_COLORS", "TERM", "COLUMNS", "PYTHONIOENCODING")
 VERDICT = re.compile(r"^  (PASS |FAIL |ERROR|SKIP ) (Q\d\d)  (.+)$")
 STRAY = re.compile(r"^\s*(PASS|FAIL|ERROR|SKIP)\b")
 REASONS = {
@@ -75,18 +84,6 @@ MIXED = {
 MIXED_VERDICTS = ["PASS"] * 5 + ["FAIL", "ERROR", "PASS", "PASS", "SKIP"]
 
 
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-class Terminal(io.TextIOWrapper):
-    """A stream that says it is a terminal."""
-
-    def isatty(self):
-        return True
-
 
 shared = {}
 
@@ -100,38 +97,6 @@ def setUpModule():
 
 def answers_text(sql, ids=IDS):
     return "".join(f"-- {q}: {TEXTS[q]}\n{sql.get(q, '')}\n\n" for q in ids)
-
-
-def stream(terminal=False, data=b""):
-    kind = Terminal if terminal else io.TextIOWrapper
-    return kind(io.BytesIO(data), encoding="utf-8", newline="")
-
-
-def written(text_stream):
-    text_stream.flush()
-    return text_stream.buffer.getvalue().decode("utf-8").replace("\r\n", "\n")
-
-
-def call(*argv, stdin=None, tty=(), env=None):
-    """`main(argv)` in this process; `tty` names the streams that are terminals."""
-    out, err = stream("out" in tty), stream("err" in tty)
-    stdin = stdin if hasattr(stdin, "read") else stream("in" in tty, stdin or b"")
-    kept = {name: value for name, value in os.environ.items() if name not in CLEARED}
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.dict(os.environ, {**kept, **(env or {})}, clear=True))
-        stack.enter_context(mock.patch.object(sys, "stdin", stdin))
-        stack.enter_context(contextlib.redirect_stdout(out))
-        stack.enter_context(contextlib.redirect_stderr(err))
-        try:
-            code = scorer.main([str(word) for word in argv])
-        except SystemExit as stop:
-            code = stop.code
-    return Ended(code, written(out), written(err))
-
-
-def environment(**extra):
-    kept = {name: value for name, value in os.environ.items() if name not in CLEARED}
-    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **extra}
 
 
 def start(*argv, script=SCORER, python=(), env=None, **options):
@@ -188,54 +153,19 @@ def signature_of(report):
     return lines[0] if len(lines) == 1 else f"{len(lines)} signature lines"
 
 
-def last_line(text):
-    return text.rstrip("\n").rpartition("\n")[2]
-
-
-class Workers:
-    """Keeps the workers of finished calls for later calls, which saves their start each time.
-
-    Calls of one process are what is saved on; the processes that are started here, and the test
-    with threads, run as the program itself does.
-    """
-
-    def __init__(self, kind):
-        self.kind, self.idle = kind, []
-
-    def __call__(self, *args, **named):
-        if self.idle:
-            return self.idle.pop()
-        worker = self.kind(*args, **named)
-        worker.close = lambda: self.idle.append(worker)
-        return worker
-
-    def end(self):
-        for worker in self.idle:
-            self.kind.close(worker)
-        self.idle.clear()
-
-
 class Scratch(unittest.TestCase):
     """A temporary folder as the current one, with the database and some answers files in it."""
 
     @classmethod
     def setUpClass(cls):
-        before = os.getcwd()
-        cls.folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="nl2sql-cli-")))
-        cls.addClassCleanup(shutil.rmtree, cls.folder, True)
-        cls.addClassCleanup(os.chdir, before)
-        os.chdir(cls.folder)
+        cls.folder = folder_of_its_own(cls, "nl2sql-cli-")
         shutil.copy(shared["database"], "nl2sql-eval.db")
         cls.put("mixed.sql", answers_text(MIXED))
         cls.put("right.sql", answers_text(SQL))
         cls.put("none.sql", answers_text({}))
         with contextlib.closing(sqlite3.connect("bare.db")) as connection:
             connection.execute("CREATE TABLE something_else (x)")
-        workers = Workers(scorer.Worker)
-        patch = mock.patch.object(scorer, "Worker", workers)
-        patch.start()
-        cls.addClassCleanup(workers.end)
-        cls.addClassCleanup(patch.stop)
+        workers_kept(cls)
 
     @classmethod
     def put(cls, name, content):

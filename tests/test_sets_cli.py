@@ -24,67 +24,24 @@ import unittest
 import zipfile
 import zlib
 from pathlib import Path
-from typing import NamedTuple
 from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, ROOT)
+sys.path[:0] = [ROOT, os.path.join(ROOT, "tests")]
+from calling import Ended, call, environment, folder_of_its_own, last_line, workers_kept  # noqa: E402
+
 import score_nl2sql as scorer  # noqa: E402
 
 SCORER = os.path.join(ROOT, "score_nl2sql.py")
 SAMPLES = os.path.join(ROOT, "tests", "samples")
 POSIX = os.name == "posix"
 LINUX = sys.platform.startswith("linux")
-CLEARED = ("NO_COLOR", "FORCE_COLOR", "PYTHON_COLORS", "TERM", "COLUMNS", "PYTHONIOENCODING", "NL2SQL_PASSWORD")
 VERDICT = re.compile(r"^  (PASS |FAIL |ERROR|SKIP ) (\S+)(?:  .*)?$")
 FOLDER = "nl2sql-run-"  # of private folders
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 ENDLESS = f"{FOREVER} SELECT COUNT(*) FROM n"
 PASSWORD = "open sesame 7"
 SERIES = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-class Terminal(io.TextIOWrapper):
-    """A stream that says it is a terminal."""
-
-    def isatty(self):
-        return True
-
-
-def stream(terminal=False, data=b""):
-    kind = Terminal if terminal else io.TextIOWrapper
-    return kind(io.BytesIO(data), encoding="utf-8", newline="")
-
-
-def written(text_stream):
-    text_stream.flush()
-    return text_stream.buffer.getvalue().decode("utf-8").replace("\r\n", "\n")
-
-
-def environment(**extra):
-    kept = {name: value for name, value in os.environ.items() if name not in CLEARED}
-    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **extra}
-
-
-def call(*argv, stdin=b"", tty=(), env=None):
-    """`main(argv)` in this process; `tty` names the streams that are terminals."""
-    out, err = stream("out" in tty), stream("err" in tty)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.dict(os.environ, environment(**(env or {})), clear=True))
-        stack.enter_context(mock.patch.object(sys, "stdin", stream("in" in tty, stdin)))
-        stack.enter_context(contextlib.redirect_stdout(out))
-        stack.enter_context(contextlib.redirect_stderr(err))
-        try:
-            code = scorer.main([str(word) for word in argv])
-        except SystemExit as stop:
-            code = stop.code
-    return Ended(code, written(out), written(err))
 
 
 def start(*argv, env=None, **options):
@@ -107,10 +64,6 @@ def finished(process, timeout=20):
     return Ended(process.returncode, out.decode(), err.decode())
 
 
-def last_line(text):
-    return text.rstrip("\n").rpartition("\n")[2]
-
-
 def shown(report):
     """Verdict and the lines below it by id."""
     found, at = {}, None
@@ -130,51 +83,21 @@ def warnings_of(report):
     return [line for line in report.splitlines() if line.startswith("warning: ")]
 
 
-class Workers:
-    """Keeps the workers of finished calls for later calls of the same kind, which saves their start."""
-
-    def __init__(self, kind):
-        self.kind, self.idle = kind, []
-
-    def __call__(self, *args, **named):
-        key = (args, tuple(sorted(named.items())))
-        for i, (other, worker) in enumerate(self.idle):
-            if other == key:
-                del self.idle[i]
-                return worker
-        worker = self.kind(*args, **named)
-        worker.close = lambda: self.idle.append((key, worker))
-        return worker
-
-    def end(self):
-        for _, worker in self.idle:
-            self.kind.close(worker)
-        self.idle.clear()
-
-
 class Scratch(unittest.TestCase):
     """An empty folder as the current one for each test; private folders are made in a second one."""
 
     @classmethod
     def setUpClass(cls):
-        before = os.getcwd()
-        cls.base = Path(os.path.realpath(tempfile.mkdtemp(prefix="nl2sql-sets-")))
-        cls.addClassCleanup(shutil.rmtree, cls.base, True)
-        cls.addClassCleanup(os.chdir, before)
+        cls.base = folder_of_its_own(cls, "nl2sql-sets-")
         cls.temporary = cls.base / "temporary"
         cls.temporary.mkdir()
-        os.chdir(cls.base)
         for patch in (
             mock.patch.dict(os.environ, {"TMPDIR": str(cls.temporary)}),
             mock.patch.object(tempfile, "tempdir", None),
         ):
             patch.start()
             cls.addClassCleanup(patch.stop)
-        workers = Workers(scorer.Worker)
-        patch = mock.patch.object(scorer, "Worker", workers)
-        patch.start()
-        cls.addClassCleanup(patch.stop)
-        cls.addClassCleanup(workers.end)
+        workers_kept(cls)
 
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(dir=str(self.base)))
