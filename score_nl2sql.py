@@ -1990,16 +1990,21 @@ def nearest(written: str, names: tuple[str, ...], least: float = 0.3) -> str:
 
 def find_question(written: str, questions: Sequence[Question]) -> Question:
     """The question with an id as people write it: Q01, Q1, q1, 1. Raises ScoreError."""
+    found, text = look_up(written, questions), written.strip()
+    if found is None:
+        ids = tuple(question.id for question in questions)
+        near = nearest(text, ids) or nearest(text.upper(), ids)
+        hint = f"; did you mean {near}?" if near else ""
+        raise ScoreError(f"no question has the id {text!r}{hint}")
+    return found
+
+
+def look_up(written: str, questions: Sequence[Question]) -> Optional[Question]:
+    """The question with an id, else the only one whose id is written alike, else None."""
     text = written.strip()
-    by_id = {question.id: question for question in questions}
-    if text in by_id:
-        return by_id[text]
+    exact = [question for question in questions if question.id == text]
     alike = [question for question in questions if _loose_id(question.id) == _loose_id(text)]
-    if len(alike) == 1:
-        return alike[0]
-    near = nearest(text, tuple(by_id)) or nearest(text.upper(), tuple(by_id))
-    hint = f"; did you mean {near}?" if near else ""
-    raise ScoreError(f"no question has the id {text!r}{hint}")
+    return exact[0] if exact else alike[0] if len(alike) == 1 else None
 
 
 def _loose_id(written: str) -> str:
@@ -7375,13 +7380,14 @@ def check_writable(path: str) -> None:
 def check_no_input(path: str, inputs: Iterable[tuple[str, Optional[str]]]) -> None:
     """Raises ScoreError where a report would overwrite an input; `inputs` are what and path."""
     for what, other in inputs:
-        same = other and os.path.exists(path) and os.path.exists(other)
-        if other and (os.path.realpath(path) == os.path.realpath(other)):
-            same = True
-        elif same:
-            same = os.path.samefile(path, str(other))
-        if same:
+        if other and _is_same_file(path, other):
             raise ScoreError(f"{path}: --csv would overwrite the {what}; choose another name")
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    if os.path.exists(path) and os.path.exists(other):
+        return os.path.samefile(path, other)
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def write_file(path: str, text: str, new: bool = False) -> None:
@@ -7866,35 +7872,21 @@ def _ids(text: str, questions: Sequence[Question]) -> set[str]:
 
 def _ends(part: str, questions: Sequence[Question]) -> tuple[str, str]:
     """The first and the last id of a range, or one id twice; ids may hold dashes themselves."""
-    found = _found_id(part, questions)
-    if found:
-        return found, found
     for at in (match.start() for match in re.finditer("-", part)):
-        first = _found_id(part[:at], questions)
-        last = _found_id(part[at + 1 :], questions)
-        if first and last:
-            return first, last
-        if first and "-" not in part[at + 1 :]:
+        if look_up(part, questions) is not None:
+            break
+        first, last = look_up(part[:at], questions), look_up(part[at + 1 :], questions)
+        if first is not None and last is not None:
+            return first.id, last.id
+        if first is not None and "-" not in part[at + 1 :]:
             part = part[at + 1 :]  # it is the one that is wrong
             break
-    raise ScoreError(f"--only: {_unknown(part, questions)}")
+    with on_one_line("--only: "):
+        id = find_question(part, questions).id
+    return id, id
 
 
-def _found_id(written: str, questions: Sequence[Question]) -> str:
-    try:
-        return find_question(written, questions).id
-    except ScoreError:
-        return ""
-
-
-def _unknown(written: str, questions: Sequence[Question]) -> str:
-    try:
-        return find_question(written, questions).id
-    except ScoreError as error:
-        return str(error)
-
-
-def ready_database(path: Optional[str], hint: Optional[str] = None) -> str:
+def ready_database(path: Optional[str], of_the_ten: bool) -> str:
     """The database's path; the default one is built when it is missing. Raises ScoreError."""
     if path is None and not os.path.exists(DEFAULT_DB):
         build_default_database(DEFAULT_DB)
@@ -7904,7 +7896,7 @@ def ready_database(path: Optional[str], hint: Optional[str] = None) -> str:
         return path
     if os.path.exists(path):
         raise ScoreError(f"{path}: not a regular file")
-    hint = f"; build one with: python {MAKER} --out {quoted(path)}" if hint is None else hint
+    hint = f"; build one with: python {MAKER} --out {quoted(path)}" if of_the_ten else ""
     raise ScoreError(f"{path}: no such database{hint}")
 
 
@@ -7966,7 +7958,7 @@ def _located(args: argparse.Namespace, questions: Sequence[Question]) -> Data:
         raise ScoreError(f"the questions need the data of {listed(named)}; say where: {way}")
     if args.questions and args.db is None:
         raise ScoreError("say where the questions' data is: --db FILE, or --db-root DIR")
-    path = ready_database(args.db, "" if args.questions else None)
+    path = ready_database(args.db, of_the_ten=not args.questions)
     return Data({"": Found(path)}, path)
 
 
@@ -8056,10 +8048,11 @@ def _sizes(
     args: argparse.Namespace, questions: Sequence[Question], archive: Optional[Archive]
 ) -> Iterator[tuple[str, list[int]]]:
     """The name and size of each database that is there; nothing is built to be listed."""
-    told = args.db_root or (archive is not None and archive.databases())
-    if not told and args.db is None and (args.questions or not os.path.exists(DEFAULT_DB)):
-        return
-    if not args.questions and not os.path.exists(args.db or DEFAULT_DB):
+    if args.questions:
+        told = args.db or args.db_root or (archive is not None and archive.databases())
+    else:
+        told = os.path.exists(args.db or DEFAULT_DB)
+    if not told:
         return
     located = located_data(args, questions, archive)
     with located as data, open_databases(data.found, False, STANDARD) as databases:
