@@ -175,7 +175,8 @@ OLD_TABLE_RETIRED = day_number("2025-07-01")
 # void flag, how the three dates lie) from a deck, so that shares are exact and not a matter of
 # luck. For the channels the shares work out like this, in dollars per paying live customer:
 #
-#   referral     leads, but mostly in the spelling COMPLETE, and half of its people never buy
+#   referral     leads, but mostly in the spelling COMPLETE, and half of its people never buy;
+#                its amounts are round and repeat: adding up each amount once is wrong
 #   partner      second: two large orders each and nobody idle
 #   organic      the most people and the most revenue in total
 #   paid_search  huge orders, void
@@ -272,6 +273,7 @@ COHORTS = {
     "2025": Cohort("2025-01-02", "2025-05-15", Q2025[2:] * 2 + (Q1_2026,), Q2025[2:]),
     "late 2025": Cohort("2025-07-01", "2025-12-30"),
     "2026": Cohort("2026-01-02", "2026-03-30"),
+    "first day of 2026": Cohort("2026-01-01", "2026-01-01"),
     "first day": Cohort("2025-01-01", "2025-01-01", Q2025[2:] * 2 + (Q1_2026,), Q2025[2:]),
     "last day": Cohort("2025-12-31", "2025-12-31"),
 }
@@ -294,6 +296,7 @@ class Batch(NamedTuple):
     dollars: tuple[int, int]
     user: str = ""  # "first": carries the user_id that equals the block's first customer_id
     ref: str = ""  # which external_ref: "own", "none", "first", "agency", or dealt from REFS
+    step: int = 1  # cents: amounts are multiples of it, so that a large one makes them repeat
 
 
 class Persona(NamedTuple):
@@ -321,11 +324,12 @@ def _once(name: str, count: int, when: str, cards: str,
 
 
 PERSONAS = (
-    # Customer 1; the ranges keep the answers of Q09's traps apart from the right one.
+    # Customer 1; the ranges keep the answers of Q09's traps apart from the right one, and with nine
+    # counted orders of five amounts some amount repeats.
     Persona("first", 1, ("organic",), ("old",), ("pro",), (
-        Batch(3, 3, "2025 after Q1", "complete", MIDDLING, ref="own"),
-        Batch(3, 3, "history", "completed", MIDDLING, ref="none"),
-        Batch(3, 3, "history", "upper case", MIDDLING, ref="none"),
+        Batch(3, 3, "2025 after Q1", "complete", MIDDLING, ref="own", step=5000),
+        Batch(3, 3, "history", "completed", MIDDLING, ref="none", step=5000),
+        Batch(3, 3, "history", "upper case", MIDDLING, ref="none", step=5000),
         Batch(2, 2, "history", "void", MIDDLING, ref="own"),
         Batch(2, 2, "history", "pending", MIDDLING),
         Batch(2, 2, "history", "refunded", MIDDLING))),
@@ -347,7 +351,7 @@ PERSONAS = (
         Batch(1, 1, "first second of Q2", "counted, closed later", EDGY))),
     Persona("referral", 24, ("referral",), LONG_SINCE, UPPER, (
         Batch(1, 1, "anchor", "counted", (350, 650), ref="own"),
-        Batch(17, 21, "history", "referral", (350, 650), ref="agency"))),
+        Batch(17, 21, "history", "referral", (350, 650), ref="agency", step=5000))),
     Persona("referral, idle", 24, ("referral",), ("late 2025",), MIXED + TOP * 6),
     Persona("partner", 20, ("partner",), LONG_SINCE, UPPER, (
         Batch(1, 1, "2025 after Q1", "completed", (2000, 2800), ref="own"),
@@ -374,7 +378,8 @@ PERSONAS = (
     Persona("signed up on the first day", 6, ("organic",), ("first day",), TOP, (
         ANCHOR, Batch(2, 5, "history", "plain", USUAL))),
     Persona("signed up on the last day", 8, ("organic",), ("last day",), TOP),
-    Persona("signed up in 2026", 10, ("organic",), ("2026",), TOP),
+    Persona("signed up as 2026 began", 2, ("organic",), ("first day of 2026",), TOP),
+    Persona("signed up in 2026", 8, ("organic",), ("2026",), TOP),
     _once("bought on the last day", 7, "last day of 2025", "counted"),
     _once("bought as 2026 began", 8, "first second of 2026", "counted, closed later"),
     _once("bought in 2026", 12, "2026", "counted"),
@@ -594,8 +599,8 @@ class Block:
         # A deck per quarter and size of order: each quarter gets its share of each card.
         card = settle(deal((batch.cards, when, batch.dollars), CARDS[batch.cards]), when)
         created, booked, closed = self._dates(card, when)
-        low, high = batch.dollars
-        cents = self.dice.between(low * 100, high * 100)
+        low, high = (dollars * 100 // batch.step for dollars in batch.dollars)
+        cents = batch.step * self.dice.between(low, high)
         return Order(created, booked, closed, customer.number, self._user(batch, cents),
                      self._ref(customer, batch), card.status, card.void, cents)
 

@@ -12,10 +12,12 @@ same read-only data, and the two results are compared under the question's writt
     python score_nl2sql.py --answers answers.sql         score it
     python score_nl2sql.py --show-reference              look at the reference queries
     python score_nl2sql.py --list                        the questions and their contracts
+    python score_nl2sql.py --audit                       check the references and the data
 
     python score_nl2sql.py --questions dev.json --db-root database --answers predicted.txt
 
-Exit codes: 0 scored, 1 below --fail-under, 2 usage or the run could not be made, 130 interrupted.
+Exit codes: 0 scored, 1 below --fail-under or a broken reference in an audit, 2 usage or the run
+could not be made, 130 interrupted.
 
 How two results are matched (the contract; a question may loosen what is said to be loosened)
 
@@ -38,8 +40,12 @@ says `order by`; both by Python's equality.
 
 Verdicts: PASS, FAIL (wrong rows), ERROR (the candidate or its reference did not run), SKIP (no
 SQL). Only PASS scores. A reference that does not run is `reference_error`, never PASS or FAIL.
-Where several references or frozen rows are accepted, matching one is enough. A PASS that another
-database of a test suite overturns (--suite) stays a PASS, with the reason `coincidence`.
+Where several references or frozen rows are accepted, matching one is enough.
+
+Not right by luck: a candidate that passes also runs on small databases like the data (--variants),
+and on the further databases of a test suite (--suite). Where it differs there it stays a PASS, with
+the reason `coincidence`; test-suite accuracy does not count it. Section 10 has the rules that a
+variant keeps to. NULL, 0 and no row are no difference there, nor is a query that does not run.
 
 How SQL that nobody trusts is run: in a child process with limits on time, memory, rows and files,
 on a read-only connection that may read and nothing else. Section 11 has the layers.
@@ -55,6 +61,7 @@ on a read-only connection that may read and nothing else. Section 11 has the lay
 #  7. comparison
 #  8. statistics
 #  9. engines
+# 10. variants
 # 11. worker
 # 12. scoring
 # 13. evidence
@@ -82,6 +89,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import islice
+from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, Union
 
 if sys.version_info < (3, 9):  # noqa: UP036 - said in words, not by what fails first
@@ -98,6 +106,7 @@ MODULE_CODE = sys._getframe().f_code
 
 DEFAULT_DB = "nl2sql-eval.db"
 MAKER = "make_messy_schema.py"
+VARIANTS = 40  # of which 90% of those that 1,000 find are found; tests/measure_variants.py
 SEED = 1  # of the variants; part of the signature so that two people can see they used the same
 
 MIB = 1 << 20
@@ -281,6 +290,19 @@ class Comparison(NamedTuple):
         return not self.reason or self.reason == "vacuous"
 
 
+class Counterexample(NamedTuple):
+    """A small database on which a candidate that passes is told apart from its reference."""
+
+    variant: int  # its number, from 0
+    schema: tuple[str, ...]  # the statements that make it
+    tables: tuple[tuple[str, tuple[str, ...], tuple[Row, ...]], ...]  # name, columns, rows
+    params: Mapping[str, Cell]
+    reference: str
+    comparison: Comparison
+    want: tuple[Row, ...]  # the two results there, at most SAMPLE_ROWS of each
+    got: tuple[Row, ...]
+
+
 class Outcome(NamedTuple):
     """The verdict on one question, its reason word, and the detail lines that explain it."""
 
@@ -294,6 +316,10 @@ class Outcome(NamedTuple):
     seconds: float = 0.0
     reference_seconds: float = 0.0
     accepted: str = ""  # which of several references the candidate matches
+    variants: int = 0  # on how many it was tried
+    unvaried: str = ""  # why it was tried on none
+    sampled: tuple[str, ...] = ()  # large tables of which variants know a sample
+    counterexample: Optional[Counterexample] = None
 
     @property
     def verdict(self) -> str:
@@ -304,6 +330,21 @@ class Outcome(NamedTuple):
         return self.verdict == PASS
 
 
+class Finding(NamedTuple):
+    """Something that an audit noticed, and what shows it."""
+
+    word: str
+    text: str
+
+
+class Audited(NamedTuple):
+    """What an audit has to say of one question."""
+
+    question: Question
+    findings: tuple[Finding, ...]
+    broken: bool  # its reference does not run
+
+
 class Settings(NamedTuple):
     """The limits that a run is made under; times in seconds, memory in bytes."""
 
@@ -311,6 +352,7 @@ class Settings(NamedTuple):
     reference_timeout: float = REFERENCE_TIMEOUT
     max_rows: int = MAX_ROWS
     memory: int = MEMORY_LIMIT
+    variants: int = VARIANTS  # databases that a PASS is tried on beside the data
 
 
 STANDARD = Settings()
@@ -331,10 +373,16 @@ class Run(NamedTuple):
     set_name: str = ""  # "" for the ten questions
     partial: bool = False  # interrupted: what was not scored is left out
     suite: Optional[int] = None  # questions right on every test-suite database, where asked for
+    variants: int = 0  # databases that each PASS was tried on beside the data
 
     @property
     def passed(self) -> int:
         return sum(o.passed for o in self.outcomes)
+
+    @property
+    def held(self) -> int:
+        """Those that passed and that no variant tells apart."""
+        return sum(o.passed and o.counterexample is None for o in self.outcomes)
 
     @property
     def total(self) -> int:
@@ -1242,6 +1290,20 @@ def statements(sql: str) -> list[tuple[int, int]]:
     return found if begun is None else [*found, (begun, end)]
 
 
+def quoted_name(name: str) -> str:
+    """A name as it can stand in any query."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def same_tokens(sql: str, other: str) -> bool:
+    """Whether two queries are the same but for spaces, comments and what ends a statement."""
+    found = [
+        [text[t.start : t.end] for t in tokens(text) if t.kind not in BLANK]
+        for text in (without_tail(sql), without_tail(other))
+    ]
+    return found[0] == found[1]
+
+
 def without_tail(sql: str) -> str:
     """The SQL without the semicolons, spaces and comments after its last statement."""
     found = statements(sql)
@@ -1288,6 +1350,67 @@ def order_terms(sql: str) -> Optional[list[str]]:
     commas = [t.start for word, t in words if word == "," and begin <= t.start < stop]
     edges = [begin, *commas, stop]
     return [sql[a:b].lstrip(",").strip() for a, b in zip(edges, edges[1:])]
+
+
+def with_broken_ties(sql: str, outermost: bool = False) -> list[str]:
+    """The query with its ties at each LIMIT broken one way and the other, [] where it has none.
+
+    Every result column becomes a last sort term there. Used only to see whether a reference cuts
+    through a tie, never for a candidate.
+    """
+    words = [(sql[t.start : t.end].upper(), t) for t in tokens(sql) if t.kind not in BLANK]
+    cuts: list[tuple[int, int]] = []  # where a LIMIT stands, and the columns of its SELECT
+    open_selects: list[tuple[int, bool]] = [(0, False)]  # columns, and whether it sorts
+    listing = [False]
+    for i, (word, token) in enumerate(words):
+        columns, sorts = open_selects[-1]
+        if word == "(":
+            open_selects.append((0, False))
+            listing.append(False)
+        elif word == ")" and len(open_selects) > 1:
+            open_selects.pop()
+            listing.pop()
+        elif token.kind == "name" and word == "SELECT":
+            open_selects[-1], listing[-1] = (1, False), True
+        elif token.kind == "name" and word in ("FROM", "WHERE", "GROUP", "UNION", "ORDER"):
+            listing[-1] = False
+            sorts = sorts or (word == "ORDER" and words[i + 1 : i + 2] != [])
+            open_selects[-1] = columns, sorts
+        elif word == "," and listing[-1]:
+            open_selects[-1] = columns + 1, sorts
+        elif outermost and len(open_selects) > 1:
+            continue
+        elif token.kind == "name" and word == "LIMIT" and sorts and columns:
+            cuts.append((token.start, columns))
+    found = []
+    for direction in ("", " DESC") if cuts else ():
+        text = sql
+        for at, columns in reversed(cuts):
+            terms = "".join(f", {n}{direction}" for n in range(1, columns + 1))
+            text = f"{text[:at]}{terms} {text[at:]}"
+        found.append(text)
+    return found
+
+
+def without_limit(sql: str) -> Optional[str]:
+    """The query up to its outermost LIMIT, None where it has none."""
+    words = _outer_words(without_tail(sql))
+    at = [token.start for word, token in words if word == "LIMIT"]
+    return sql[: at[-1]] if at else None
+
+
+def limit_of(sql: str) -> Optional[tuple[str, list[int]]]:
+    """The query up to its outermost LIMIT, and before which rows it cuts; None if that is open."""
+    whole = without_limit(sql)
+    tail = sql[len(whole or "") :]
+    found = re.fullmatch(
+        r"(?is)LIMIT\s+(\d+)(?:\s*(,|OFFSET)\s*(\d+))?\s*", without_tail(_without_comments(tail))
+    )
+    if whole is None or found is None:
+        return None
+    first, second = int(found[1]), int(found[3] or 0)
+    start, number = (first, second) if found[2] == "," else (second, first)
+    return whole, [start, start + number]
 
 
 def _outer_words(sql: str) -> list[tuple[str, Token]]:
@@ -1339,6 +1462,242 @@ def with_columns(sql: str, expressions: Sequence[str]) -> Optional[str]:
     extra = "".join(f", ({expression})" for expression in expressions)
     # On a line of its own: what stands before may end in a comment.
     return f"{sql[:at]}\n{extra}\n{without_tail(sql)[at:]}"
+
+
+# -- what a query depends on
+
+DIVIDERS = frozenset(
+    (
+        "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "AND", "OR", "ON",
+        "WHEN", "THEN", "ELSE", "END", "JOIN", "UNION", "EXCEPT", "INTERSECT", "VALUES", "USING",
+    )
+)  # fmt: skip
+
+
+class Clue(NamedTuple):
+    """What stands together in a query between two words such as WHERE, AND and ORDER."""
+
+    word: str  # the word that begins it, in capitals
+    names: tuple[str, ...]  # in lower case, without their quotes
+    literals: tuple[Cell, ...]
+    texts: tuple[str, ...]  # names in double quotes as written: SQLite may take them for text
+    operators: tuple[str, ...]
+
+
+def clues(sql: str, params: Mapping[str, Cell]) -> list[Clue]:
+    """The pieces of a query: which literals stand beside which names, bound values among them."""
+    found = []
+    word, between = "", False
+    names: list[str] = []
+    literals: list[Cell] = []
+    texts: list[str] = []
+    operators: list[str] = []
+    for token in tokens(sql):
+        text = sql[token.start : token.end]
+        upper = text.upper()
+        if token.kind == "name" and upper in DIVIDERS and not (between and upper == "AND"):
+            found.append(Clue(word, tuple(names), tuple(literals), tuple(texts), tuple(operators)))
+            word, between = upper, False
+            names, literals, texts, operators = [], [], [], []
+        elif token.kind == "name":
+            between = upper == "BETWEEN" or (between and upper != "AND")
+            names.append(unquoted(text).lower())
+            if text[0] == '"':
+                texts.append(unquoted(text))
+            operators += [upper] if upper in ("LIKE", "GLOB", "BETWEEN", "IN") else []
+        elif token.kind == "string" and text[0] == "'":
+            literals.append(unquoted(text))
+        elif token.kind == "number":
+            literals += _number(text, operators)
+        elif text[1:] in params and text[0] in ":@$":
+            literals.append(params[text[1:]])
+        elif token.kind == "mark":
+            operators.append(text)
+    found.append(Clue(word, tuple(names), tuple(literals), tuple(texts), tuple(operators)))
+    return found
+
+
+def unquoted(text: str) -> str:
+    """A name or a string without its quotes."""
+    if text[0] == "[":
+        return text[1:-1]
+    return text[1:-1].replace(text[0] * 2, text[0]) if text[0] in "'\"`" else text
+
+
+def _number(text: str, before: Sequence[str]) -> list[Cell]:
+    """A number literal as a list of one, with the minus before it."""
+    sign = -1 if before and before[-1] == "-" else 1
+    try:
+        return [sign * (int(text) if text.isdigit() else float(text))]
+    except ValueError:
+        return []
+
+
+# -- what a tool gets wrong
+
+
+class Mutant(NamedTuple):
+    """A query with one thing changed, as a tool gets one thing wrong."""
+
+    kind: str
+    change: str
+    sql: str
+
+
+OPPOSITES = {
+    "=": ("<>",), "==": ("<>",), "<>": ("=",), "!=": ("=",), "<": ("<=", ">"), "<=": ("<", ">="),
+    ">": (">=", "<"), ">=": (">", "<="), "MAX": ("MIN",), "MIN": ("MAX",), "SUM": ("AVG",),
+    "AVG": ("SUM",), "AND": ("OR",), "OR": ("AND",), "ASC": ("DESC",), "DESC": ("ASC",),
+    "INTERSECT": ("UNION",), "EXCEPT": ("UNION",), "LIKE": ("NOT LIKE",), "IN": ("NOT IN",),
+}  # fmt: skip
+MUTANT_KINDS = {
+    "MAX": "aggregate", "MIN": "aggregate", "SUM": "aggregate", "AVG": "aggregate",
+    "AND": "and/or", "OR": "and/or", "ASC": "direction", "DESC": "direction",
+    "INTERSECT": "set", "EXCEPT": "set",
+}  # fmt: skip
+CONDITION_ENDS = frozenset(
+    (
+        "AND", "OR", "WHERE", "ON", "HAVING", "GROUP", "ORDER", "LIMIT", "UNION", "EXCEPT",
+        "WINDOW", "INTERSECT", "JOIN", "LEFT", "INNER", "CROSS", "NATURAL", "RIGHT", "FULL",
+        ",", ";",
+    )
+)  # fmt: skip
+
+
+def mutants(sql: str) -> list[Mutant]:
+    """The query with one token changed, or one condition left out, in each way in turn."""
+    words = [(sql[t.start : t.end].upper(), t) for t in tokens(sql) if t.kind not in BLANK]
+    found = [*_changed_words(sql, words), *_changed_results(sql, words), *_dropped(sql, words)]
+    return list({mutant.sql: mutant for mutant in found if mutant.sql != sql}.values())
+
+
+def _changed_words(sql: str, words: Sequence[tuple[str, Token]]) -> Iterator[Mutant]:
+    between = False
+    for i, (word, token) in enumerate(words):
+        before = words[i - 1][0] if i else ""
+        after = words[i + 1][0] if i + 1 < len(words) else ""
+        is_call = word not in ("MAX", "MIN", "SUM", "AVG") or after == "("
+        is_bound = between and word == "AND"
+        between = word == "BETWEEN" or (between and word != "AND")
+        if token.kind == "string" or is_bound or not is_call:
+            continue
+        if before == "NOT" and word in ("IN", "LIKE", "EXISTS", "BETWEEN"):
+            start = words[i - 1][1].start
+            yield _mutant(sql, start, token.end, "comparison", sql[token.start : token.end])
+        else:
+            for other in OPPOSITES.get(word, ()):
+                kind = MUTANT_KINDS.get(word, "comparison")
+                kind = "boundary" if other.strip("=") == word.strip("=") != "" else kind
+                yield _mutant(sql, token.start, token.end, kind, other)
+        if word == "JOIN":
+            yield from _changed_join(sql, words, i)
+        elif (
+            token.kind == "number" and word.isdigit() and before in OPERATORS + ("LIMIT", "BETWEEN")
+        ):
+            yield _mutant(sql, token.start, token.end, "boundary", str(int(word) + 1))
+
+
+def _mutant(sql: str, start: int, end: int, kind: str, new: str) -> Mutant:
+    old = " ".join(sql[start:end].split())
+    change = (
+        f"{new} for {old}" if old and new else f"without {old}" if old else f"with {new.strip()}"
+    )
+    return Mutant(kind, change, sql[:start] + new + sql[end:])
+
+
+def _changed_join(sql: str, words: Sequence[tuple[str, Token]], i: int) -> Iterator[Mutant]:
+    """LEFT JOIN for JOIN, and JOIN for LEFT JOIN."""
+    start = i
+    while start and words[start - 1][0] in ("LEFT", "OUTER", "INNER"):
+        start -= 1
+    kinds = [word for word, _ in words[start:i]]
+    if words[start - 1][0] not in ("CROSS", "NATURAL", "RIGHT", "FULL"):
+        new = "JOIN" if "LEFT" in kinds else "LEFT JOIN"
+        yield _mutant(sql, words[start][1].start, words[i][1].end, "join", new)
+
+
+def _changed_results(sql: str, words: Sequence[tuple[str, Token]]) -> Iterator[Mutant]:
+    """DISTINCT put in or left out, and the directions of ORDER BY terms that name none."""
+    depths: list[bool] = []  # per open parenthesis: whether it is within an ORDER BY
+    sorting = False
+    for i, (word, token) in enumerate(words):
+        before = words[i - 1][0] if i else ""
+        after = words[i + 1][0] if i + 1 < len(words) else ";"
+        if word == "DISTINCT" and (i == 1 or before == "("):
+            yield _mutant(sql, token.start, token.end, "distinct", "")
+        elif i == 0 and word == "SELECT" and after not in ("DISTINCT", "ALL") and _may_repeat(sql):
+            yield _mutant(sql, token.end, token.end, "distinct", " DISTINCT")
+        elif word == "(" and before in ("COUNT", "SUM", "AVG") and after not in ("DISTINCT", "*"):
+            yield _mutant(sql, token.end, token.end, "distinct", "DISTINCT ")
+        if word == "(":
+            depths.append(sorting)
+            sorting = False
+        elif word == ")":
+            if sorting and before not in ("ASC", "DESC", "BY"):
+                yield _mutant(sql, token.start, token.start, "direction", " DESC")
+            sorting = depths.pop() if depths else False
+        elif word == "BY":
+            sorting = before == "ORDER"
+        elif word in ("LIMIT", "ROWS", "RANGE", ";", "UNION", "NULLS", ",") and sorting:
+            if before not in ("ASC", "DESC"):
+                yield _mutant(sql, token.start, token.start, "direction", " DESC ")
+            sorting = word == ","
+    if sorting and words[-1][0] not in ("ASC", "DESC"):
+        end = words[-1][1].end
+        yield _mutant(sql, end, end, "direction", " DESC")
+
+
+def _may_repeat(sql: str) -> bool:
+    """Whether a SELECT returns more than the one row of its aggregates."""
+    clauses, _ = _clauses(_upper_words(sql))
+    return bool(clauses["GROUP"]) or not _aggregates(clauses["SELECT"])
+
+
+def _dropped(sql: str, words: Sequence[tuple[str, Token]]) -> Iterator[Mutant]:
+    """Each condition that AND joins to others, or that stands alone, left out."""
+    for i, (word, _) in enumerate(words):
+        if word in ("WHERE", "ON", "HAVING", "AND"):
+            end = _condition_end(words, i + 1)
+            alone = end == len(words) or words[end][0] != "OR"
+            if end > i + 1 and alone and not (word == "AND" and _is_bound(words, i)):
+                start, stop = words[i + 1][1].start, words[end - 1][1].end
+                change = f"without {' '.join(sql[start:stop].split())}"
+                yield Mutant("condition", change, sql[:start] + "1" + sql[stop:])
+
+
+def _condition_end(words: Sequence[tuple[str, Token]], at: int) -> int:
+    """Where a condition that begins at a word ends."""
+    depth, between = 0, False
+    for i in range(at, len(words)):
+        word = words[i][0]
+        if word in ("(", "CASE"):
+            depth += 1
+        elif word in (")", "END"):
+            if depth == 0:
+                return i
+            depth -= 1
+        elif depth == 0:
+            if between and word == "AND":
+                between = False
+                continue
+            between = between or word == "BETWEEN"
+            if word in CONDITION_ENDS:
+                return i
+    return len(words)
+
+
+def _is_bound(words: Sequence[tuple[str, Token]], i: int) -> bool:
+    """Whether an AND belongs to a BETWEEN."""
+    depth = 0
+    for word, _ in reversed(words[:i]):
+        depth += (word in (")", "END")) - (word in ("(", "CASE"))
+        if depth < 0:
+            return False
+        if depth == 0 and word in ("AND", "OR", "WHERE", "ON", "HAVING", "WHEN"):
+            return False
+        if depth == 0 and word == "BETWEEN":
+            return True
+    return False
 
 
 # -- text from strangers, for people
@@ -3322,6 +3681,7 @@ def chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def is_number(cell: Cell) -> bool:
+    """Whether a cell is no text, blob or NULL."""
     return not isinstance(cell, (str, bytes, type(None)))
 
 
@@ -4301,6 +4661,7 @@ def _column_at(columns: Sequence[str], name: str) -> int:
 
 
 def sort_value(cell: Cell) -> tuple[int, Any]:
+    """A key that sorts cells as SQLite does: NULL, numbers, text, blobs."""
     if cell is None:
         return 0, 0
     if isinstance(cell, str):
@@ -4774,6 +5135,7 @@ OTHER_STATEMENTS = frozenset(
 )  # fmt: skip
 HIDDEN_TABLES = frozenset(("sqlite_stmt", "dbstat", "sqlite_dbpage", "bytecode", "tables_used"))
 SQLITE_MAGIC = b"SQLite format 3\x00"
+ASK_LIMIT = 20.0  # seconds for a statement of our own
 SLACK = 0.6  # seconds that a query may run past its limit while it has not had the processor for it
 TICK = 20_000  # SQLite instructions between two looks at the clock; costs nothing measurable
 
@@ -4824,8 +5186,12 @@ class SqliteEngine:
             TooLarge,
         )
         self.denied = ""
+        self.reads: set[tuple[str, str]] = set()  # tables and columns that queries read
+        self.calls: set[str] = set()  # functions that they call
+        self.trusted = False  # while our own statements run
         self.limit = self.deadline = self.cpu_start = 0.0
         self.expired = False
+        self.ticks, self.allowance = 0, INFINITY  # of TICK instructions: what a query took, and may
         self.connection = self._connect()
         self.connection.set_progress_handler(self._tick, TICK)
         self.connection.set_authorizer(self._authorize)
@@ -4855,15 +5221,19 @@ class SqliteEngine:
 
         On a machine that is a little busy the processor's time still decides.
         """
+        self.ticks += 1
         late = time.monotonic() - self.deadline
         if late > 0 and (late > SLACK or time.process_time() - self.cpu_start > self.limit):
             self.expired = True
+        self.expired = self.expired or self.ticks > self.allowance
         return int(self.expired)
 
     def _authorize(
         self, action: int, a: Optional[str], b: Optional[str], _: Optional[str], view: Optional[str]
     ) -> int:
         """SQLite asks this for each thing that a statement would do: 0 allows, 1 refuses."""
+        if self.trusted:
+            return 0
         refusal = self._refusal(action, a or "", b or "", view or "")
         self.denied = self.denied or refusal
         return 1 if refusal else 0
@@ -4875,12 +5245,14 @@ class SqliteEngine:
             return ""
         if action == s.SQLITE_READ:
             name = a.lower()
+            self.reads.add((name, b.lower()))
             hidden = name in HIDDEN_TABLES or name.startswith("pragma_")
             if self.tables and name and not name.startswith("json_"):
                 # A CTE's name comes as a view's too, so only a real view is believed.
                 hidden = hidden or not (name in self.tables or view.lower() in self.views)
             return f"the table {a} may not be read" if hidden else ""
         if action == s.SQLITE_FUNCTION:
+            self.calls.add(b.lower())
             return "" if b.lower() in ALLOWED_FUNCTIONS else f"the function {b} may not be called"
         word = ACTIONS.get(action, "this")
         return f"an answer may only read; {word}{f' {a}' if a else ''} was refused"
@@ -4939,9 +5311,38 @@ class SqliteEngine:
 
     def _start_clock(self, limit: float) -> None:
         self.denied = ""
-        self.expired = False
+        self.expired, self.ticks = False, 0
         self.limit, self.cpu_start = limit, time.process_time()
         self.deadline = time.monotonic() + limit
+
+    def ask(self, sql: str, *params: Cell, most: float = INFINITY) -> list[Row]:
+        """The rows of a statement of our own, which takes at most so many ticks.
+
+        Raises QueryError.
+        """
+        factory, allowance = self.connection.text_factory, self.allowance
+        self.allowance = most
+        self.connection.text_factory = _with_marks
+        self._start_clock(ASK_LIMIT)
+        self.trusted = True
+        try:
+            return list(self.connection.execute(sql, params))
+        except self.errors as error:
+            raise self.error(error) from None
+        finally:
+            self.trusted = False
+            self.connection.text_factory, self.allowance = factory, allowance
+
+    def opened(self, sql: str) -> set[str]:
+        """The tables whose pages a query opens, in lower case. Raises QueryError."""
+        owners: dict[int, str] = dict(
+            self.ask("SELECT rootpage, LOWER(tbl_name) FROM sqlite_master")
+        )
+        (begin, end), *_ = statements(self._statement(sql, ASK_LIMIT))
+        try:
+            return _opened(self.connection, sql[begin:end], owners, self.params)
+        except self.errors as error:
+            raise self.error(error, sql) from None
 
     def error(self, error: BaseException, sql: str = "SELECT") -> QueryError:
         """What an exception of this engine means; `sql` is the query that raised it."""
@@ -4950,7 +5351,8 @@ class SqliteEngine:
             return error
         if self.expired:
             used = time.process_time() - self.cpu_start
-            return QueryError("timeout", over_limit(self.limit), final=used >= 0.9 * self.limit)
+            final = used >= 0.9 * self.limit or self.ticks > self.allowance
+            return QueryError("timeout", over_limit(self.limit), final)
         if self.denied or re.fullmatch(r"table \S+ may not be modified", text):
             return QueryError("forbidden", self.denied or text)
         # marshal calls a row "unmarshallable" when there is no memory left for its bytes.
@@ -4990,8 +5392,7 @@ class SqliteEngine:
             self.views = set(named)
             allowed = set(self.tables)
             for view in named.values():
-                quoted_name = view.replace('"', '""')
-                allowed |= _opened(trusted, f'SELECT * FROM "{quoted_name}"', owners, {})
+                allowed |= _opened(trusted, f"SELECT * FROM {quoted_name(view)}", owners, {})
             outside = _opened(trusted, text[begin:end], owners, self.params) - allowed
         except self.errors as error:
             raise self.error(error, text) from None
@@ -5018,6 +5419,10 @@ def _lossless(data: Optional[bytes]) -> str:
     if data is None:  # Python 3.9 where SQLite ran out of memory
         raise MemoryError
     return data.decode("utf-8", "surrogateescape")
+
+
+def _with_marks(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 def _without_bad_bytes(data: bytes) -> str:
@@ -5330,6 +5735,1267 @@ def _dump_statements(text: str) -> Iterator[tuple[int, str]]:
         yield begun, text[begun:]  # SQLite says what it lacks
 
 
+# ---- 10. variants --------------------------------------------------------------------------------
+#
+# A survey looks at the tables that two queries read: which rows there are, what never repeats, what
+# points where, which values a column takes. A variant is a handful of rows per table that keeps to
+# all of it, drawn so that the conditions of both queries are met, just missed and tied. It is made
+# in memory; a difference found there is made smaller for as long as it stays one.
+
+EVIDENCE_ROWS = 100_000  # a table with more is judged by a sample
+SAMPLED_ROWS = 5_000  # rows of that sample
+BASE_ROWS = 400  # real rows of a table that variants start from
+PALETTE = 60  # values of a column that are kept
+CLOSED = 12  # a domain of so many values, each repeated, takes no others
+REPEATED = 3  # how often, on average
+MIRRORED = 6  # rows from which on pairs that are all there both ways round are no accident
+LEADING = 8  # columns that an evident key may have, where it is not the whole row
+LOOK_TICKS = 20  # of TICK instructions, that looking up some values in a large table may take
+VARIANT_TICKS = 100  # of TICK instructions, that one query may take on a variant
+VARIANT_BUDGET = 2_000  # of them, for all variants of a question
+VARIANT_ROWS = 100_000  # that a query may return on a variant
+SHRINKING = 300  # smaller databases that are tried
+
+
+class Unvaried(Exception):
+    """There can be no variants of this data; the text says why."""
+
+
+class Format(NamedTuple):
+    """What all texts of a column have in common."""
+
+    mask: str = ""  # their shape, 9 for a digit, A and a for letters; "" where they differ
+    case: str = ""  # "lower" or "upper" where all are
+    marks: tuple[tuple[str, int], ...] = ()  # what is no letter, with how often it stands in each
+    empty: bool = False  # whether one is empty
+    days: bool = False  # whole numbers such as 20240131, each of which is a day
+
+
+class Column(NamedTuple):
+    """What a column's values show."""
+
+    name: str
+    form: str  # "integer", "real", "date", "text", or "" for others and for mixtures
+    values: tuple[Cell, ...]  # some of them in their order, each once, NULL left out
+    distinct: int  # how many there are
+    closed: bool  # it takes no others
+    nulls: bool
+    unique: bool
+    format: Format = Format()
+
+
+class Link(NamedTuple):
+    """Columns that point to other columns, of which each value is one."""
+
+    columns: tuple[int, ...]
+    parent: str
+    keys: tuple[int, ...]
+    apart: bool = False  # of a mirror: whether no row is its own
+
+    @property
+    def mirrors(self) -> bool:
+        """Whether it points to the same row of its table the other way round."""
+        return len(self.columns) > 1 and set(self.columns) == set(self.keys)
+
+
+class Table(NamedTuple):
+    """What is known of a table."""
+
+    name: str
+    sql: str
+    made: str  # how a variant makes it
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]  # real ones
+    keys: tuple[tuple[int, ...], ...]  # columns that together never repeat
+    links: tuple[Link, ...]
+    sampled: bool  # it is large: what is known of it comes from a sample
+
+
+# -- what the data shows
+
+
+def column_of(name: str, cells: Sequence[Cell], unique: bool = False, nulls: bool = True) -> Column:
+    """What the cells of a column show; `unique` and `nulls` are what the schema says of it."""
+    counts = Counter(cells)
+    nothing = counts.pop(None, 0)
+    distinct = sorted(counts, key=sort_value)
+    return _column(name, distinct, len(cells) - nothing, nothing, unique, nulls)
+
+
+def _column(
+    name: str, distinct: Sequence[Cell], present: int, nothing: int, unique: bool, nulls: bool
+) -> Column:
+    """What the sorted values of a column show; `present` cells hold one, `nothing` hold NULL."""
+    form, format = _form(distinct)
+    closed = form != "date" and 0 < len(distinct) <= CLOSED
+    closed = closed and present >= REPEATED * len(distinct)
+    alone = present == len(distinct) > 1 and nothing < 2 and _is_no_accident(distinct, form)
+    values = distinct
+    if len(distinct) == 1:
+        values = sorted({distinct[0], neighbour(distinct[0], form)}, key=sort_value)
+        closed = closed or len(values) == 2
+    return Column(
+        name,
+        form,
+        _spread(values, PALETTE),
+        len(distinct),
+        closed,
+        nulls and nothing > 0,
+        unique or alone,
+        format,
+    )
+
+
+def _is_no_accident(distinct: Sequence[Cell], form: str) -> bool:
+    """Whether values that never repeat show a key: measures seldom repeat either.
+
+    Of n whole numbers out of a range R, none repeats by chance with a probability of about
+    exp(-n * n / 2R): the birthday problem. Below 5% it is no accident.
+    """
+    if form == "integer":
+        return bool(len(distinct) ** 2 > 6 * (distinct[-1] - distinct[0] + 1))
+    return form == "text"
+
+
+def _form(distinct: Sequence[Cell]) -> tuple[str, Format]:
+    """The form of a column's values, and their format."""
+    kinds = set(map(type, distinct))
+    if kinds == {int}:
+        return "integer", Format(days=all(map(_is_day_number, distinct)))
+    if kinds <= {int, float} and kinds and all(abs(value) < INFINITY for value in distinct):
+        return "real", Format()
+    if kinds != {str}:
+        return "", Format()
+    masks = set(map(mask_of, distinct))
+    mask = masks.pop() if len(masks) == 1 else ""
+    whole = "".join(distinct)
+    case = "lower" if whole == whole.lower() else "upper" if whole == whole.upper() else ""
+    signs = {c for c in distinct[-1] if not c.isalnum()}
+    marks = [(c, distinct[-1].count(c)) for c in sorted(signs)]
+    marks = [(c, n) for c, n in marks if all(text.count(c) == n for text in distinct)]
+    is_date = mask.startswith("9999-99-99") and 10 * sum(map(_is_day, distinct)) >= 9 * len(
+        distinct
+    )
+    return "date" if is_date else "text", Format(mask, case, tuple(marks), "" in distinct)
+
+
+def mask_of(text: str) -> str:
+    """The shape of a text: 9 for a digit, A and a for letters, other characters as they are."""
+    return re.sub("[a-z]", "a", re.sub("[A-Z]", "A", re.sub("[0-9]", "9", text)))
+
+
+def _is_day_number(number: int) -> bool:
+    return 19000101 <= number <= 21001231 and _day(_dashed(number)) is not None
+
+
+def _dashed(number: int) -> str:
+    return f"{number // 10000:04}-{number // 100 % 100:02}-{number % 100:02}"
+
+
+def _is_day(text: str) -> bool:
+    return _day(text) is not None
+
+
+def _day(text: str) -> Any:
+    """The day that an ISO date begins with, None where there is none."""
+    import datetime
+
+    try:
+        return datetime.date(int(text[:4]), int(text[5:7]), int(text[8:10]))
+    except ValueError:
+        return None
+
+
+def neighbour(value: Cell, form: str) -> Cell:
+    """Another value of the same form."""
+    if form in ("integer", "real"):
+        return 0 if value == 1 else value + 1
+    if form == "date" and _is_day(value):
+        return _shifted(value, 1) + value[10:]
+    if form == "text" and value:
+        at = max((i for i, c in enumerate(value) if c.isalnum() and c.isascii()), default=-1)
+        if at >= 0:
+            end = {"9": "8", "z": "y", "Z": "Y"}
+            other = end.get(value[at]) or chr(ord(value[at]) + 1)
+            return value[:at] + other + value[at + 1 :]
+    return value
+
+
+def _shifted(text: str, days: int) -> str:
+    """The day that an ISO date begins with, some days later."""
+    import datetime
+
+    try:
+        return str(_day(text) + datetime.timedelta(days))
+    except OverflowError:
+        return text[:10]
+
+
+def _spread(values: Sequence[Any], most: int) -> tuple[Any, ...]:
+    """At most so many of the values, at equal distances, the first and the last among them."""
+    if len(values) <= most:
+        return tuple(values)
+    return tuple(values[i * (len(values) - 1) // (most - 1)] for i in range(most))
+
+
+def tables_of(engine: SqliteEngine, queries: Sequence[str]) -> set[str]:
+    """The tables that queries which have run read, in lower case. Raises Unvaried, QueryError."""
+    tables = engine.ask("SELECT LOWER(name) FROM sqlite_master WHERE type = 'table'")
+    names = {name for name, _ in engine.reads} & {name for (name,) in tables}
+    names |= {name for sql in queries for name in engine.opened(sql)}
+    if not names:
+        raise Unvaried("no table is read")
+    if any(name.startswith("sqlite_") for name in names):
+        raise Unvaried("a query reads the schema itself")
+    return names
+
+
+class Survey:
+    """What is known of the tables of one database, each looked at when it is first asked for."""
+
+    def __init__(self) -> None:
+        self.looks: dict[str, _Look] = {}
+        self.pointing: dict[tuple[str, int, str, int], int] = {}
+
+    def of(self, engine: SqliteEngine, names: Iterable[str]) -> list[Table]:
+        """The tables, and those that they must have beside them. Raises Unvaried, QueryError.
+
+        All rows of a table that is not large are evidence for the columns that `engine` has read,
+        some rows for the others.
+        """
+        found: dict[str, Table] = {}
+        wanted = sorted(set(names))
+        for name in wanted:  # it grows on the way
+            if name not in self.looks:
+                self.looks[name] = _Look(engine, name)
+            found[name] = self.looks[name].table(engine)
+            parents = {link.parent for link in found[name].links}
+            wanted += sorted(parents - set(wanted))
+        tables = list(found.values())
+        return [self._with_evident_links(engine, table, tables) for table in tables]
+
+    def _with_evident_links(
+        self, engine: SqliteEngine, table: Table, tables: Sequence[Table]
+    ) -> Table:
+        """The table with the links to the others that the values of columns show that were read."""
+        links = list(table.links)
+        declared = {link.columns for link in links}
+        for i, column in enumerate(table.columns):
+            open_end = (i,) not in declared and (table.name, column.name.lower()) in engine.reads
+            found = [
+                (self._points_to(engine, table, i, other, j), Link((i,), other.name, (j,)))
+                for other in (tables if open_end else ())
+                for (j,) in (key for key in other.keys if len(key) == 1)
+            ]
+            best = max((strength for strength, _ in found), default=0)
+            links += [link for strength, link in found if strength == best > 0]
+        return table._replace(links=tuple(links))
+
+    def _points_to(self, engine: SqliteEngine, table: Table, i: int, other: Table, j: int) -> int:
+        place = table.name, i, other.name, j
+        if place not in self.pointing:
+            same = place[:2] == place[2:]
+            self.pointing[place] = 0 if same else points_to(engine, table, i, other, j)
+        return self.pointing[place]
+
+
+def points_to(engine: SqliteEngine, table: Table, i: int, other: Table, j: int) -> int:
+    """How strongly the values of a column show that it points to a key of another table: 0 to 2.
+
+    Small whole numbers all lie among the ids of some table by accident. They show something where
+    the name says so, where the key has gaps that they all avoid, or where many of them cover it.
+    """
+    child, key = table.columns[i], other.columns[j]
+    if child.unique and (child.form == "integer" or not _leads(table, other, child, key)):
+        return 0  # an id of its own, or the one to which the other points
+    if child.form != key.form or child.form not in ("text", "integer") or child.distinct < 2:
+        return 0
+    if child.distinct > key.distinct and not other.sampled:
+        return 0
+    if not _all_lie_in(engine, table, child, other, key):
+        return 0
+    if child.form == "text":
+        return 2
+    name, stem = child.name.lower(), other.name.lower().rstrip("s")
+    if name == key.name.lower() != "id" or stem in name:
+        return 2
+    apart = table.name != other.name or re.search("parent|boss|manager|super|lead|head|root", name)
+    if apart and re.search(r"(^|_)(id|ref|key)$|[a-z]I[dD]$", child.name):
+        return 1
+    if other.sampled:
+        return 0
+    low, high = child.values[0], child.values[-1]
+    between = f"{quoted_name(key.name)} BETWEEN ? AND ?"
+    count = f"SELECT COUNT(*) FROM {quoted_name(other.name)} WHERE {between}"
+    among = engine.ask(count, low, high)[0][0] / (high - low + 1)
+    covers = child.distinct >= 8 and 2 * child.distinct >= key.distinct
+    return int(among**child.distinct < 0.05 or (covers and not child.closed))
+
+
+def _all_lie_in(
+    engine: SqliteEngine, table: Table, child: Column, other: Table, key: Column
+) -> bool:
+    """Whether all values of a column are among those of a key; of large tables, those known."""
+    k, keys = quoted_name(key.name), quoted_name(other.name)
+    if not table.sampled and not other.sampled:
+        among = f"SELECT {k} FROM {keys} WHERE {k} IS NOT NULL"
+        strays = f"{quoted_name(child.name)} NOT IN ({among})"
+        return not engine.ask(f"SELECT 1 FROM {quoted_name(table.name)} WHERE {strays} LIMIT 1")
+    marks = ", ".join("?" * len(child.values))
+    count = f"SELECT COUNT(DISTINCT {k}) FROM {keys} WHERE {k} IN ({marks})"
+    try:
+        found = engine.ask(count, *child.values, most=LOOK_TICKS)[0][0]
+    except QueryError:
+        return False  # no index leads there
+    return bool(found == len(child.values))
+
+
+def _leads(table: Table, other: Table, child: Column, key: Column) -> bool:
+    """Whether of two keys with values in common the second is the one that is pointed to."""
+    if child.distinct != key.distinct:
+        return child.distinct < key.distinct
+    name = child.name.lower()
+    owned = [owner.name.rstrip("s") in name for owner in (table, other)]
+    return owned[1] if owned[0] != owned[1] else other.name < table.name
+
+
+class _Look:
+    """A look at one table."""
+
+    def __init__(self, engine: SqliteEngine, name: str) -> None:
+        self.name, self.quoted = name, quoted_name(name)
+        found = engine.ask(
+            "SELECT sql FROM sqlite_master WHERE type = 'table' AND LOWER(name) = ?", name
+        )
+        if not found or re.match(r"(?is)\s*CREATE\s+VIRTUAL", found[0][0]):
+            raise Unvaried(f"{name} is no ordinary table")
+        self.sql: str = found[0][0]
+        info = engine.ask(
+            'SELECT name, pk, "notnull", type, hidden FROM pragma_table_xinfo(?)', name
+        )
+        self.stored = [row[:4] for row in info if row[4] == 0]  # not the generated columns
+        self.names = [row[0] for row in self.stored]
+        self.places = {column.lower(): i for i, column in enumerate(self.names)}
+        limit = EVIDENCE_ROWS + 1
+        count = f"SELECT COUNT(*) FROM (SELECT 1 FROM {self.quoted} LIMIT {limit})"
+        self.total: int = engine.ask(count)[0][0]
+        self.sampled = self.total > EVIDENCE_ROWS
+        rows = self._rows(engine)
+        self.declared = self._declared_keys(engine)
+        self.leading = self._leading_key(engine, rows)
+        self.columns = [self._judged(i, [row[i] for row in rows]) for i in range(len(self.names))]
+        self.whole: set[int] = set()  # columns that were judged by all rows, not by these
+        self.links = self._declared_links(engine) + self._mirrors(rows)
+        self.rows = _spread(rows, BASE_ROWS)
+
+    def table(self, engine: SqliteEngine) -> Table:
+        """What is known of it; of the columns that were read, all that there is to know."""
+        for i, name in enumerate(self.names):
+            if i not in self.whole and (self.name, name.lower()) in engine.reads:
+                self._look_at_all(engine, i)
+        keys = self.declared | {(i,) for i, column in enumerate(self.columns) if column.unique}
+        if self.leading and not any(set(key) <= set(self.leading) for key in keys):
+            keys = keys | {self.leading}
+        made = without_rowid_alias(self.sql, self._rowid_alias())
+        columns, key_list = tuple(self.columns), tuple(sorted(keys))
+        return Table(
+            self.name, self.sql, made, columns, self.rows, key_list, self.links, self.sampled
+        )
+
+    def _judged(self, i: int, cells: Sequence[Cell]) -> Column:
+        return column_of(self.names[i], cells, (i,) in self.declared, not self.stored[i][2])
+
+    def _look_at_all(self, engine: SqliteEngine, i: int) -> None:
+        """Judges a column by all rows, where some were judged so far and there are not too many."""
+        self.whole.add(i)
+        if self.sampled or self.total <= SAMPLED_ROWS:
+            return
+        name = quoted_name(self.names[i])
+        groups = f"GROUP BY {name} COLLATE BINARY ORDER BY {name} COLLATE BINARY"
+        found = engine.ask(f"SELECT {name}, COUNT(*) FROM {self.quoted} {groups}")
+        nothing = sum(count for cell, count in found if cell is None)
+        distinct = [cell for cell, _ in found if cell is not None]
+        unique, nulls = (i,) in self.declared, not self.stored[i][2]
+        present = self.total - nothing
+        self.columns[i] = _column(self.names[i], distinct, present, nothing, unique, nulls)
+
+    def _rows(self, engine: SqliteEngine) -> list[Row]:
+        """All rows of a small table, else some from all over it, the same ones each time."""
+        select = f"SELECT {', '.join(map(quoted_name, self.names))} FROM {self.quoted}"
+        if self.total <= SAMPLED_ROWS:
+            return engine.ask(select)
+        try:
+            ends = (f"(SELECT {end}(rowid) FROM {self.quoted})" for end in ("MIN", "MAX"))
+            low, high = engine.ask(f"SELECT {', '.join(ends)}")[0]  # one index look each
+        except QueryError:  # a table without rowids
+            return engine.ask(f"{select} LIMIT {SAMPLED_ROWS}")
+        found: list[Row] = []
+        blocks, after = 50, low - 1
+        for i in range(blocks):
+            start = max(low + (high - low) * i // blocks, after + 1)
+            more = engine.ask(
+                f"SELECT rowid, {select[7:]} WHERE rowid >= ? ORDER BY rowid LIMIT ?",
+                start,
+                SAMPLED_ROWS // blocks,
+            )
+            found += [row[1:] for row in more]
+            after = more[-1][0] if more else high
+        return found
+
+    def _leading_key(self, engine: SqliteEngine, rows: Sequence[Row]) -> tuple[int, ...]:
+        """The fewest leading columns whose values never repeat together, () where rows do."""
+        sizes = [*range(1, min(len(self.names), LEADING)), len(self.names)]
+        for size in sizes if self.total > 1 else ():
+            if len({row[:size] for row in rows}) < len(rows):
+                continue  # which settles it at less cost
+            names = ", ".join(map(quoted_name, self.names[:size]))
+            distinct = f"SELECT COUNT(*) FROM (SELECT DISTINCT {names} FROM {self.quoted})"
+            if self.sampled or engine.ask(distinct)[0][0] == self.total:
+                return tuple(range(size))
+        return ()
+
+    def _rowid_alias(self) -> str:
+        """The column, in lower case, that stands for the rowid; "" where none does."""
+        primary = [row for row in self.stored if row[1]]
+        alone = len(primary) == 1 and str(primary[0][3]).upper() == "INTEGER"
+        return primary[0][0].lower() if alone else ""
+
+    def _declared_keys(self, engine: SqliteEngine) -> set[tuple[int, ...]]:
+        primary = sorted((row[1], i) for i, row in enumerate(self.stored) if row[1])
+        keys = {tuple(i for _, i in primary)} if primary else set()
+        indexes = 'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial'
+        for (index,) in engine.ask(indexes, self.name):
+            found = engine.ask("SELECT LOWER(name) FROM pragma_index_info(?)", index)
+            columns = [column for (column,) in found]
+            if all(column in self.places for column in columns):  # an expression has no name
+                keys.add(tuple(sorted(self.places[column] for column in columns)))
+        return keys
+
+    def _mirrors(self, rows: Sequence[Row]) -> tuple[Link, ...]:
+        """Pairs of columns that hold (b, a) wherever they hold (a, b), as neighbours do."""
+        found = []
+        for (i, one), (j, other) in itertools.combinations(enumerate(self.columns), 2):
+            alike = one.values == other.values and one.form == other.form in ("text", "integer")
+            if alike and len(rows) >= MIRRORED and not (one.closed or self.sampled):
+                pairs = {(row[i], row[j]) for row in rows}
+                if all((b, a) in pairs for a, b in pairs):
+                    apart = all(a != b for a, b in pairs)
+                    found.append(Link((i, j), self.name, (j, i), apart))
+        return tuple(found)
+
+    def _declared_links(self, engine: SqliteEngine) -> tuple[Link, ...]:
+        found: dict[int, list[Row]] = {}
+        foreign = (
+            'SELECT id, LOWER("table"), LOWER("from"), LOWER("to")'
+            " FROM pragma_foreign_key_list(?) ORDER BY id, seq"
+        )
+        for id, *row in engine.ask(foreign, self.name):
+            found.setdefault(id, []).append(tuple(row))
+        links = []
+        stored = "SELECT LOWER(name), pk FROM pragma_table_xinfo(?) WHERE hidden = 0"
+        for rows in found.values():
+            parent = rows[0][0]
+            info = engine.ask(stored, parent)
+            there = {column: i for i, (column, _) in enumerate(info)}
+            primary = [column for pk, column in sorted((pk, c) for c, pk in info) if pk]
+            targets = [row[2] for row in rows] if rows[0][2] else primary
+            sources = [row[1] for row in rows]
+            known = set(targets) <= set(there) and set(sources) <= set(self.places)
+            if known and len(targets) == len(sources):
+                columns = tuple(self.places[column] for column in sources)
+                links.append(Link(columns, parent, tuple(there[column] for column in targets)))
+        return tuple(links)
+
+
+# -- which values matter
+
+
+def telling(column: Column, literal: Cell, from_reference: bool, named: bool = False) -> list[Cell]:
+    """The values at and next to a literal that a column may take.
+
+    A closed domain takes none that it lacks, but for one that the reference names (`named`) with =,
+    <> or IN: who wrote it knows of it.
+    """
+    if column.closed or not column.values:
+        known = [value for value in column.values if _same_word(value, literal)]
+        return known or ([literal] if named and _is_of(column, literal) else [])
+    if column.form in ("integer", "real"):
+        return _telling_numbers(column, literal, from_reference)
+    if not isinstance(literal, (str, int)):
+        return []
+    if column.form == "date":
+        return _telling_dates(column, str(literal))
+    same = [value for value in column.values if _same_word(value, literal)]
+    return same or ([literal] if _fits(column, literal) else _telling_parts(column, str(literal)))
+
+
+def _telling_parts(column: Column, literal: str) -> list[Cell]:
+    """Texts of one mask with the digits of a literal, and of its neighbours, in their place."""
+    mask, size = column.format.mask, len(literal)
+    if not mask or not literal.isdigit() or size < 2:
+        return []
+    found = []
+    for at in range(len(mask) - size + 1):
+        around = (
+            mask[at : at + size] == "9" * size
+            and "9" not in mask[at - 1 : at] + mask[at + size :][:1]
+        )
+        for value in column.values[:: max(1, len(column.values) // 3)] if around else ():
+            for number in (int(literal) - 1, int(literal), int(literal) + 1):
+                found.append(f"{value[:at]}{number:0{size}}{value[at + size :]}")
+    return [text for text in found if _fits(column, text)]
+
+
+def _is_of(column: Column, literal: Cell) -> bool:
+    """Whether a literal has the form of a column's values."""
+    if column.form == "integer":
+        return isinstance(literal, int)
+    return column.form == "text" and _fits(column, literal)
+
+
+def _same_word(value: Cell, literal: Cell) -> bool:
+    if isinstance(value, str) and isinstance(literal, str):
+        return value.casefold() == literal.casefold()
+    return bool(value == literal)
+
+
+def _fits(column: Column, text: Cell) -> bool:
+    """Whether a text has the format of a column's values."""
+    if column.form != "text" or not isinstance(text, str):
+        return False
+    format = column.format
+    case = {"lower": text.lower(), "upper": text.upper()}.get(format.case, text)
+    marked = all(text.count(c) == n for c, n in format.marks)
+    return (
+        text == case
+        and marked
+        and format.mask in ("", mask_of(text))
+        and (text > "" or format.empty)
+    )
+
+
+def _telling_numbers(column: Column, literal: Cell, from_reference: bool) -> list[Cell]:
+    if isinstance(literal, str):
+        return []
+    if column.format.days:
+        return _telling_day_numbers(column, literal)
+    low, high = column.values[0], column.values[-1]
+    near: list[Cell]
+    if column.form == "integer":
+        whole = int(literal // 1)
+        near = [whole - 1, whole, whole + 1]
+    else:
+        decimals = max(len(repr(value).partition(".")[2]) for value in column.values[:20])
+        step = 10.0 ** -min(decimals, 2) if decimals < 6 else 0.5
+        near = [round(literal - step, 6), float(literal), round(literal + step, 6)]
+    reach = max(high - low, 1)
+    floor = low - reach
+    if low >= 0 and not from_reference:
+        floor = 0 if low == 0 else min(low, 1) if column.form == "integer" else low / 2
+    return [value for value in near if floor <= value <= high + reach]
+
+
+def _telling_day_numbers(column: Column, literal: Cell) -> list[Cell]:
+    """Days about a whole number that is one, such as 20240131, or a year or a month."""
+    text = _dashed(literal) if _is_day_number(literal) else str(literal)
+    text = f"{text[:4]}-{text[4:]}" if re.fullmatch(r"(19|20)\d\d(0[1-9]|1[0-2])", text) else text
+    dates = _telling_dates(column._replace(values=("2000-01-01",)), text)
+    return [int(date.replace("-", "")) for date in dates]
+
+
+def _telling_dates(column: Column, literal: str) -> list[Cell]:
+    """Dates about a literal such as 2024, 2024-03, 2024-03-01 or 2024-03-01 12:30:00."""
+    found = re.match(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?(?!\d)([ T]\d\d:\d\d.*)?", literal)
+    if not found or not 1 <= int(found[1]) <= 9998:
+        return []
+    year, month, day = int(found[1]), int(found[2] or 0), found[3]
+    if day:
+        first = last = literal[:10]
+    elif month:
+        first = f"{year:04}-{month:02}-01"
+        last = f"{year + month // 12:04}-{month % 12 + 1:02}-01"
+    else:
+        first, last = f"{year:04}-01-01", f"{year + 1:04}-01-01"
+    if _day(first) is None or _day(last) is None:
+        return []
+    days = [_shifted(first, -1), first, _shifted(first, 1)] if day else []
+    days = days or [_shifted(first, -1), first, _shifted(last, -1), last]
+    days += [f"{year - 1:04}{first[4:]}", f"{year + 1:04}{first[4:]}"] if month and not day else []
+    example = str(column.values[0])
+    if len(example) < 19 or all(str(value)[11:19] == "00:00:00" for value in column.values):
+        return [day + example[10:] for day in days]
+    mark, tail = example[10], example[19:]
+    times = ["23:59:59", "00:00:00", "00:00:00"] if day else ["23:59:59", "00:00:00"] * 3
+    exact = [(first, "12:30:00")]
+    if found[4]:
+        exact.append((first, (found[4][1:] + ":00")[:8]))
+    return [f"{day}{mark}{time}{tail}" for day, time in [*zip(days, times), *exact]]
+
+
+def _like(pattern: str, glob: bool) -> re.Pattern[str]:
+    """A LIKE or GLOB pattern as a regular expression, well enough to find rows by."""
+    many, one = ("*", "?") if glob else ("%", "_")
+    parts = (".*" if c == many else "." if c == one else re.escape(c) for c in pattern[:100])
+    return re.compile("".join(parts), re.DOTALL if glob else re.DOTALL | re.IGNORECASE)
+
+
+def _like_values(column: Column, pattern: str, glob: bool) -> list[Cell]:
+    """Texts that a pattern matches, and one that it just misses."""
+    expression = _like(pattern, glob)
+    real = [v for v in column.values if isinstance(v, str) and expression.fullmatch(v)][:3]
+    if column.closed:
+        return list(real)
+    plain = pattern.replace("*" if glob else "%", "").replace("?" if glob else "_", "a")
+    fold = {"lower": str.lower, "upper": str.upper}.get(column.format.case, str)
+    made = [plain, "a" + plain, plain + "a", plain[:-1]]
+    for value in column.values[:2]:
+        for sign, _ in column.format.marks:
+            head, _, tail = value.partition(sign)
+            made += [f"{head}{sign}a{plain}", f"{plain}a{sign}{tail}", f"{head}{sign}{plain}"]
+    return [*real, *(text for text in map(fold, made) if _fits(column, text))]
+
+
+# -- making a variant
+
+
+Place = tuple[str, int]  # a table's name and the place of a column in it
+Rows = dict[str, list[Row]]  # the rows of each table, in the order in which they are inserted
+
+BOUNDS = {"<": lt, ">": gt, "<=": le, ">=": ge}
+EQUALITY = {"=", "==", "<>", "!=", "IN"}
+SIZES = (4, 7, 3, 10, 5, 14, 2, 8, 24, 6)  # rows of a table without a key of its own
+NEARNESS = (0.6, 0.6, 1, 0.6, 0.4, 0.8, 0.6)  # how many rows are among those that meet conditions
+WIDTHS = (2, 3, 2, 4, 1, 3, 6, 2)  # values that a column takes
+CHANGES = (1, 1, 0, 2, 1, 9)  # columns that are changed in a row that is copied from the data
+
+
+class _Group:
+    """Columns whose values meet, because one points to another or a query compares them."""
+
+    def __init__(self) -> None:
+        self.places: list[Place] = []
+        self.keyed: list[Place] = []  # those that are a key by themselves
+        self.linked = False
+        self.values: tuple[Cell, ...] = ()
+        self.telling: list[Cell] = []
+
+
+class Variants:
+    """Small databases that keep to what the data shows, aimed at two queries.
+
+    `reads` are the columns that the queries read, by table and name in lower case; `found` their
+    clues, each with whether it is the reference's.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        reads: set[tuple[str, str]],
+        found: Sequence[tuple[Clue, bool]],
+        seed: str,
+    ) -> None:
+        import random
+
+        self.random, self.seed = random.Random, seed
+        self.tables = _parents_first(tables)
+        self.by_name = {table.name: table for table in tables}
+        self.read = {
+            table.name: [
+                i for i, c in enumerate(table.columns) if (table.name, c.name.lower()) in reads
+            ]
+            for table in tables
+        }
+        self.telling: dict[Place, list[Cell]] = {}
+        self.patterns: dict[Place, list[re.Pattern[str]]] = {}
+        self.pointing = {
+            table.name: {i for link in table.links for i in link.columns} for table in tables
+        }
+        self.key_of: dict[str, int] = {}  # of each table, the key that other columns share
+        self.allowed: dict[Place, set[Cell]] = {}  # what a column with a closed domain takes
+        self.bounds: dict[Place, list[tuple[str, Cell]]] = {}
+        self.sorted: set[Place] = set()  # columns that a query sorts by, or takes an extreme of
+        self.maybe_null: set[Place] = set()  # columns of which a query asks whether they are NULL
+        self.sizes: list[int] = []
+        self.groups: dict[Place, _Group] = {}
+        pairs = [pair for clue, _ in found for pair in self._compared(clue)]
+        for clue, is_reference in found:
+            self._note(clue, is_reference)
+        self._group(pairs)
+        self.near = {table.name: self._nearest_rows(table) for table in self.tables}
+
+    # what the queries say
+
+    def _named(self, clue: Clue) -> list[Place]:
+        """The read columns that a clue names."""
+        return [
+            (name, i)
+            for name, read in self.read.items()
+            for i in read
+            if self.by_name[name].columns[i].name.lower() in clue.names
+        ]
+
+    def _compared(self, clue: Clue) -> list[tuple[Place, Place]]:
+        """Two columns that a clue compares with one another."""
+        places = self._named(clue)
+        if len(places) != 2 or not {"=", "==", "<", ">", "<=", ">=", "<>", "!="} & set(
+            clue.operators
+        ):
+            return []
+        first, second = (self.by_name[name].columns[i] for name, i in places)
+        return [(places[0], places[1])] if first.form == second.form else []
+
+    def _note(self, clue: Clue, is_reference: bool) -> None:
+        """Keeps which values a clue makes interesting."""
+        places = self._named(clue)
+        names = {self.by_name[name].columns[i].name.lower() for name, i in places}
+        literals = [*clue.literals, *(text for text in clue.texts if text.lower() not in names)]
+        if clue.word in ("LIMIT", "OFFSET", "HAVING") or "count" in clue.names:
+            self.sizes += [n + 1 for n in literals if isinstance(n, int) and 0 < n <= 40]
+            self.sizes += [n for n in literals if isinstance(n, int) and "count" in clue.names]
+        if {"preceding", "following"} & set(clue.names):
+            self.sizes += [n + 2 for n in literals if isinstance(n, int) and 0 < n <= 40]
+        if clue.word in ("LIMIT", "OFFSET"):
+            return
+        if not places:
+            counts = bool(EQUALITY & set(clue.operators) or BOUNDS.keys() & set(clue.operators))
+            self.sizes += [n for n in literals if counts and isinstance(n, int) and 0 < n <= 60]
+            places = [(name, i) for name, read in self.read.items() for i in read]
+        if clue.word == "ORDER" or {"min", "max", "rank", "dense_rank", "distinct"} & set(
+            clue.names
+        ):
+            self.sorted |= set(places)
+        if {"is", "null"} <= set(clue.names):
+            self.maybe_null |= set(places)
+        bounds = [word for word in clue.operators if word in BOUNDS]
+        if len(places) == len(literals) == len(bounds) == 1:
+            self.bounds.setdefault(places[0], []).append((bounds[0], literals[0]))
+        for place in places:
+            column = self.by_name[place[0]].columns[place[1]]
+            for literal in literals:
+                self._note_literal(place, column, clue, literal, is_reference)
+
+    def _note_literal(
+        self, place: Place, column: Column, clue: Clue, literal: Cell, is_reference: bool
+    ) -> None:
+        globs = "GLOB" in clue.operators
+        if (
+            isinstance(literal, str)
+            and (globs or "LIKE" in clue.operators)
+            and column.form == "text"
+        ):
+            values = _like_values(column, literal, globs)
+            self.patterns.setdefault(place, []).append(_like(literal, globs))
+        else:
+            names = is_reference and clue.names.count(column.name.lower()) == 1
+            names = names and bool(EQUALITY & set(clue.operators))
+            values = telling(column, literal, is_reference, names)
+        kept = self.telling.setdefault(place, [])
+        kept += [value for value in values if value not in kept]
+
+    # what belongs together
+
+    def _group(self, compared: Sequence[tuple[Place, Place]]) -> None:
+        joined = [
+            (place, place)
+            for name, read in self.read.items()
+            for place in ((name, i) for i in read)
+        ]
+        links = [
+            ((table.name, i), (link.parent, j))
+            for table in self.tables
+            for link in table.links
+            for i, j in zip(link.columns, link.keys)
+        ]
+        for first, second in [*joined, *links, *compared, *self._overlapping()]:
+            group = self.groups.setdefault(first, _Group())
+            other = self.groups.setdefault(second, group)
+            group.places += [place for place in (first, second) if place not in group.places]
+            if other is not group:
+                group.places += [place for place in other.places if place not in group.places]
+                for place in other.places:
+                    self.groups[place] = group
+            group.linked = len(group.places) > 1
+        for group in dict.fromkeys(self.groups.values()):
+            self._fill(group)
+
+    def _overlapping(self) -> Iterator[tuple[Place, Place]]:
+        """Pairs of read text columns that have most of their values in common."""
+        texts = []
+        for name, read in self.read.items():
+            table = self.by_name[name]
+            for i in read:
+                if table.columns[i].form == "text" and not table.columns[i].closed:
+                    texts.append(((name, i), {row[i] for row in table.rows} - {None}))
+        for (a, left), (b, right) in itertools.combinations(texts, 2):
+            if left and right and 2 * len(left & right) >= min(len(left), len(right)):
+                yield a, b
+
+    def _fill(self, group: _Group) -> None:
+        """The values of a group: those of its keys, else those that its columns share."""
+        columns = [self.by_name[name].columns[i] for name, i in group.places]
+        group.keyed = [(name, i) for name, i in group.places if (i,) in self.by_name[name].keys]
+        if group.linked:
+            self.key_of.update({name: i for name, i in group.keyed if name not in self.key_of})
+        first, *others = columns
+        shared = [v for v in first.values if all(v in column.values for column in others)]
+        every = dict.fromkeys(value for column in columns for value in column.values)
+        group.values = tuple(shared or every)
+        closed = []
+        for place, column in zip(group.places, columns):
+            if column.closed and place[1] not in self.pointing[place[0]]:
+                self.allowed[place] = {*column.values, *self.telling.get(place, ())}
+                closed.append(self.allowed[place])
+        for place in group.places:
+            for value in self.telling.get(place, ()):
+                if value not in group.telling and all(value in values for values in closed):
+                    group.telling.append(value)
+
+    def _nearest_rows(self, table: Table) -> list[Row]:
+        """The rows that meet most of the conditions, and those that miss one more."""
+        wanted = []
+        for i in self.read[table.name]:
+            values = self.telling.get((table.name, i))
+            patterns = self.patterns.get((table.name, i), ())
+            bounds = self.bounds.get((table.name, i), ())
+            if values or patterns:
+                wanted.append((i, set(values or ()), patterns, bounds))
+        if not wanted:
+            return []
+        scored = []
+        for row in table.rows:
+            met = sum(itertools.starmap(partial(_meets, row), wanted))
+            scored.append((met, row))
+        best = max((met for met, _ in scored), default=0)
+        top = [row for met, row in scored if met == best > 0]
+        below = [row for met, row in scored if met == best - 1 > 0]
+        return list(_spread(top, 20) + _spread(below, 10))
+
+    # one variant
+
+    def rows(self, number: int) -> Rows:
+        """The rows of a variant, in the order in which they are inserted."""
+        dice = self.random(f"{self.seed}/{number}").random
+        return _Draw(self, number, dice).rows()
+
+
+def _meets(
+    row: Row,
+    i: int,
+    values: set[Cell],
+    patterns: Sequence[re.Pattern[str]],
+    bounds: Sequence[tuple[str, Cell]],
+) -> bool:
+    """Whether a row meets what the queries say of one of its columns."""
+    cell = row[i]
+    for word, bound in bounds:
+        if is_number(cell) and is_number(bound):
+            return bool(BOUNDS[word](cell, bound))
+    return cell in values or any(pattern.fullmatch(str(cell)) for pattern in patterns)
+
+
+class _Draw:
+    """The drawing of one variant: table after table, each row from a real one."""
+
+    def __init__(self, plan: Variants, number: int, dice: Callable[[], float]) -> None:
+        self.plan, self.dice = plan, dice
+        self.size = SIZES[number % len(SIZES)]
+        self.width = WIDTHS[number % len(WIDTHS)]
+        self.changes = CHANGES[number % len(CHANGES)]
+        self.nearness = NEARNESS[number % len(NEARNESS)]
+        self.tying = number % 3 == 1
+        if plan.sizes and dice() < 0.4:  # as many rows as a LIMIT or a count asks for
+            self.size = max(1, self.pick(plan.sizes) + int(dice() * 3) - 1)
+            self.nearness, self.changes = max(self.nearness, 0.9), min(self.changes, 1)
+        self.found: Rows = {}
+        self.palettes: dict[int, list[Cell]] = {}
+        self.tie = -1  # the place of a column of which most rows have one value
+        self._begin(())
+
+    def _begin(self, keys: Sequence[tuple[int, ...]]) -> None:
+        self.kept: list[Row] = []  # the rows of the table that is drawn
+        self.seen: list[set[Row]] = [set() for _ in keys]
+
+    def pick(self, values: Sequence[Any]) -> Any:
+        return values[int(self.dice() * len(values))]
+
+    def rows(self) -> Rows:
+        tables = self.plan.tables
+        for table in tables:
+            self._draw(table)
+        if self.dice() < 0.06:
+            self.found[self.pick(tables).name] = []
+        for table in tables:  # what points to a table that was drawn later, or is empty now
+            if any(link.parent != table.name for link in table.links):
+                rows = self.found[table.name]
+                self._begin(table.keys)
+                for row in rows:
+                    self._add(table, list(row))
+                self.found[table.name] = self.kept
+        drawn = repaired(self.found, tables)
+        for name, i in bare_columns(drawn, tables):
+            value = self.pick(self.plan.by_name[name].columns[i].values)
+            first, *others = drawn[name]
+            if i not in self.plan.pointing[name]:
+                drawn[name] = [(*first[:i], value, *first[i + 1 :]), *others]
+        return drawn
+
+    def palette(self, group: _Group) -> list[Cell]:
+        """The values that the columns of a group take in this variant."""
+        known = self.palettes.get(id(group))
+        if known is None:
+            values = [*self._telling(group), *self._usual(group)]
+            known = list(dict.fromkeys(value for value in values if value is not None))
+            self.palettes[id(group)] = known
+        return known
+
+    def _telling(self, group: _Group) -> list[Cell]:
+        few = group.telling
+        if len(few) > self.width:
+            few = [self.pick(few) for _ in range(self.width)]
+        return [value for value in few if self.dice() < 0.85]
+
+    def _usual(self, group: _Group) -> list[Cell]:
+        """Values out of the data: for a key those of rows that conditions are near to."""
+        if not group.keyed:
+            return [self.pick(group.values) for _ in range(self.width if group.values else 0)]
+        found = []
+        for name, i in group.keyed:
+            rows, near = self.plan.by_name[name].rows, self.plan.near[name]
+            for _ in range(max(2, self.size // 2 if group.linked else self.size) if rows else 0):
+                found.append(self.pick(near if near and self.dice() < self.nearness else rows)[i])
+        return found
+
+    def _draw(self, table: Table) -> None:
+        """Draws the rows of a table: one for each value of a key that others point to."""
+        plan = self.plan
+        near = plan.near[table.name]
+        sorts = [i for i in plan.read[table.name] if (table.name, i) in plan.sorted]
+        self.tie = self.pick(sorts) if self.tying and sorts else -1
+        self._begin(table.keys)
+        key = plan.key_of.get(table.name, -1)
+        if key >= 0 and table.rows:
+            by_key = {row[key]: row for row in table.rows}
+            for value in self.palette(plan.groups[table.name, key]):
+                base = by_key.get(value) or self.pick(table.rows)
+                if self.dice() < 0.93:
+                    self._add(table, self._changed(table, base, key, value))
+        elif table.rows:
+            for _ in range(2 * self.size):
+                if len(self.kept) < self.size:
+                    close = near and self.dice() < self.nearness
+                    base = self.pick(near if close else table.rows)
+                    self._add(table, self._changed(table, base, -1, None))
+        for row in self.kept[:] if self.dice() < 0.3 else ():
+            if self.dice() < 0.3:
+                self._add(table, list(row))
+        self.found[table.name] = self.kept
+
+    def _changed(self, table: Table, base: Row, key: int, value: Cell) -> list[Cell]:
+        """A real row with some of its cells changed, and with this value for a key."""
+        plan, row = self.plan, list(base)
+        if key >= 0:
+            row[key] = value
+        free = []
+        for i in plan.read[table.name]:
+            if i == key:
+                continue
+            if plan.groups[table.name, i].linked:
+                values = self._values(table, i)
+                moves = values and (row[i] not in values or self.dice() < 0.3)
+                if moves and (row[i] is not None or self.dice() < 0.5):
+                    row[i] = self.pick(values)
+            else:
+                free.append(i)
+        some = [self.pick(free) for _ in range(self.changes if free else 0)]
+        for i in free if self.changes > len(free) else some:
+            values = self._values(table, i)
+            row[i] = self.pick(values) if values else row[i]
+        if self.tie in free and self.dice() < 0.8:
+            row[self.tie] = next(iter(self._values(table, self.tie)), row[self.tie])
+        for i in plan.read[table.name]:
+            share = 0.3 if (table.name, i) in plan.maybe_null else 0.1
+            if table.columns[i].nulls and self.dice() < share:
+                row[i] = None
+        return row
+
+    def _values(self, table: Table, i: int) -> list[Cell]:
+        """The values of this variant that a column may take."""
+        values = self.palette(self.plan.groups[table.name, i])
+        allowed = self.plan.allowed.get((table.name, i))
+        return values if allowed is None else [value for value in values if value in allowed]
+
+    def _add(self, table: Table, row: list[Cell], mirrored: bool = False) -> None:
+        """Keeps a row that breaks no rule, or that can be made to break none."""
+        for link in table.links:
+            if not link.mirrors:
+                self._point(table, row, link)
+        for key, seen in zip(table.keys, self.seen):
+            if tuple(row[i] for i in key) in seen and not self._freshen(table, row, key, seen):
+                return
+        values = [tuple(row[i] for i in key) for key in table.keys]
+        if any(link.apart and row[link.keys[0]] == row[link.keys[1]] for link in table.links):
+            return
+        if any(value in seen for value, seen in zip(values, self.seen)):
+            return
+        for value, seen in zip(values, self.seen):
+            if None not in value:
+                seen.add(value)
+        self.kept.append(tuple(row))
+        for link in (link for link in table.links if link.mirrors and not mirrored):
+            (i, j), other = link.columns, list(row)
+            other[i], other[j] = row[j], row[i]
+            self._add(table, other, mirrored=True)
+
+    def _point(self, table: Table, row: list[Cell], link: Link) -> None:
+        """Has a row point to a row that there is: in its own table to one before it."""
+        own = link.parent == table.name
+        parents = self.kept if own else self.found.get(link.parent)
+        target = [row[i] for i in link.columns]
+        if parents is None or None in target:
+            return
+        there = [[parent[j] for j in link.keys] for parent in parents]
+        if target in there:
+            return
+        optional = all(table.columns[i].nulls for i in link.columns)
+        if not there and own and not optional:
+            there = [[row[j] for j in link.keys]]  # the first row, to itself
+        if not there or (optional and self.dice() < 0.2):
+            for i in link.columns if optional else ():
+                row[i] = None
+            return
+        for i, cell in zip(link.columns, self.pick(there)):
+            row[i] = cell
+
+    def _freshen(self, table: Table, row: list[Cell], key: Sequence[int], seen: set[Row]) -> bool:
+        """Gives a row a value that its key does not have yet, where there is one."""
+        for i in reversed(key):
+            column = table.columns[i]
+            if i in self.plan.pointing[table.name] or not column.values:
+                continue
+            for _ in range(3):
+                row[i] = self.pick(column.values)
+                if tuple(row[j] for j in key) not in seen:
+                    return True
+            if column.form == "integer" and not column.closed and not column.format.days:
+                row[i] = column.values[-1] + 1 + len(seen)
+                return tuple(row[j] for j in key) not in seen
+        return False
+
+
+def repaired(rows: Rows, tables: Sequence[Table]) -> Rows:
+    """The rows without those that point to nothing."""
+    rows = dict(rows)
+    dropped = True
+    while dropped:
+        dropped = False
+        for table in tables:
+            for link in table.links:
+                there = {tuple(row[j] for j in link.keys) for row in rows[link.parent]}
+                kept = [row for row in rows[table.name] if _points(row, link, there)]
+                dropped = dropped or len(kept) < len(rows[table.name])
+                rows[table.name] = kept
+    return rows
+
+
+def _points(row: Row, link: Link, there: set[Row]) -> bool:
+    target = tuple(row[i] for i in link.columns)
+    return target in there or None in target
+
+
+def _parents_first(tables: Sequence[Table]) -> list[Table]:
+    """The tables, each after those that it points to as far as that goes."""
+    ordered: list[Table] = []
+    left = list(tables)
+    while left:
+        names = {table.name for table in left}
+        ready = [t for t in left if not {link.parent for link in t.links} & (names - {t.name})]
+        ordered += ready or left[:1]
+        left = [table for table in left if table not in ordered]
+    return ordered
+
+
+# -- the database of a variant
+
+
+class VariantEngine(SqliteEngine):
+    """A guarded connection to a database in memory that is filled anew for each variant.
+
+    Its limit is a number of instructions, so that no clock decides what a variant shows.
+    """
+
+    def __init__(
+        self, plan: Variants, schema: Sequence[str], like: SqliteEngine, most: float = VARIANT_TICKS
+    ) -> None:
+        self.schema = schema
+        self.budget: float = VARIANT_BUDGET
+        self.checked: dict[str, str] = {}
+        super().__init__("file::memory:", (), VARIANT_ROWS, like.guard, like.params, like.preset)
+        self.allowance = most
+        self.inserts = {}
+        for table in plan.tables:
+            names = ", ".join(quoted_name(column.name) for column in table.columns)
+            marks = ", ".join("?" * len(table.columns))
+            into = f"INSERT OR IGNORE INTO {quoted_name(table.name)} ({names}) VALUES ({marks})"
+            self.inserts[table.name] = into
+
+    def _connect(self) -> Any:
+        connection = self.sqlite3.connect(self.uri, uri=True, isolation_level=None)
+        for statement in (
+            "PRAGMA trusted_schema = OFF",
+            "PRAGMA temp_store = MEMORY",
+            *self.schema,
+        ):
+            connection.execute(statement)
+        if hasattr(connection, "setlimit"):  # Python 3.11
+            connection.setlimit(self.sqlite3.SQLITE_LIMIT_LENGTH, CELL_LIMIT)
+            connection.setlimit(self.sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        return connection
+
+    def _statement(self, sql: str, limit: float) -> str:
+        if sql not in self.checked:
+            self.checked[sql] = super()._statement(sql, limit)
+        return self.checked[sql]
+
+    def _tick(self) -> int:
+        if self.trusted:
+            return 0
+        self.budget -= 1
+        return super()._tick()
+
+    def fill(self, rows: Rows) -> Rows:
+        """Puts these rows in place of what its tables hold; those that a CHECK lets in."""
+        execute = self.connection.execute
+        taken = rows
+        self.trusted = True
+        try:
+            execute("BEGIN")
+            for name, kept in rows.items():
+                execute(f"DELETE FROM {quoted_name(name)}")
+                if kept and self.connection.executemany(self.inserts[name], kept).rowcount < len(
+                    kept
+                ):
+                    taken = {**taken, name: self._held(name, kept)}
+            execute("COMMIT")
+        finally:
+            self.trusted = False
+        return taken
+
+    def _held(self, name: str, rows: Sequence[Row]) -> list[Row]:
+        """The rows that the table took, each by itself for its own sake."""
+        execute = self.connection.execute
+        execute(f"DELETE FROM {quoted_name(name)}")
+        return [row for row in rows if execute(self.inserts[name], row).rowcount > 0]
+
+
+def variant_schema(
+    engine: SqliteEngine, tables: Sequence[Table], sql: str
+) -> tuple[list[str], list[str]]:
+    """The statements that make a variant's tables, and the same as the data has them.
+
+    In a variant a rowid's alias is a column like others, so that rows stay in the order of their
+    insertion, unless the queries in `sql` name a rowid.
+    """
+    names = {table.name for table in tables}
+    words = {unquoted(sql[t.start : t.end]).lower() for t in tokens(sql) if t.kind == "name"}
+    more = []
+    views = {}
+    for kind, name, owner, text in engine.ask(
+        "SELECT type, LOWER(name), LOWER(tbl_name), sql FROM sqlite_master WHERE sql IS NOT NULL"
+    ):
+        if kind == "index" and owner in names and re.match(r"(?i)\s*CREATE\s+UNIQUE", text):
+            more.append(text)
+        elif kind == "view":
+            views[name] = text
+    for name in used_views(views, words):
+        more.append(views[name])
+    original = [table.sql for table in tables] + more
+    if words & {"rowid", "_rowid_", "oid"}:
+        return original, original
+    return [table.made for table in tables] + more, original
+
+
+def used_views(views: Mapping[str, str], words: set[str]) -> list[str]:
+    """The views that the words name, and those that they name in turn."""
+    used = sorted(words & set(views))
+    for name in used:  # it grows on the way
+        text = views[name]
+        inside = {unquoted(text[t.start : t.end]).lower() for t in tokens(text) if t.kind == "name"}
+        used += sorted((inside & set(views)) - set(used))
+    return used[::-1]
+
+
+def without_rowid_alias(sql: str, alias: str) -> str:
+    """A CREATE TABLE whose column `alias` is no alias of the rowid, and that has rowids."""
+    parts: list[str] = []
+    before = ""
+    for token in tokens(sql):
+        text = sql[token.start : token.end]
+        upper = text.upper()
+        if token.kind == "name" and upper == "INTEGER" and before == alias:
+            text, alias = "INT", ""
+        elif token.kind == "name" and upper == "AUTOINCREMENT":
+            text = ""
+        before = (
+            unquoted(text).lower()
+            if token.kind == "name" and text
+            else before
+            if token.kind in BLANK
+            else ""
+        )
+        parts.append(text)
+    made = "".join(parts)
+    return (
+        re.sub(
+            r"(?is)\)(\s*STRICT\s*,)?\s*WITHOUT\s+ROWID(\s*,)?",
+            lambda m: ") STRICT" if m[1] else ")",
+            made,
+        )
+        if re.search(r"(?is)ROWID[^)]*$", made)
+        else made
+    )
+
+
+# -- making a counterexample smaller
+
+
+def bare_columns(rows: Rows, tables: Sequence[Table]) -> Iterator[Place]:
+    """The columns that hold nothing but NULL here, and other things in the data."""
+    for table in tables:
+        for i, column in enumerate(table.columns):
+            cells = [row[i] for row in rows[table.name]] if column.nulls and column.values else ()
+            if cells and all(cell is None for cell in cells):
+                yield table.name, i
+
+
+def shrunk(rows: Rows, order: Sequence[Table], differs: Callable[[Rows], bool]) -> Rows:
+    """The rows without any that the difference does not need, as far as SHRINKING tries go.
+
+    `order` has the tables, each after those that it points to.
+    """
+    tries = SHRINKING
+    size = max(map(len, rows.values()), default=0)
+    while size and tries:
+        before = rows
+        for table in reversed(order):
+            at = 0
+            while at < len(rows[table.name]) and tries:
+                kept = rows[table.name]
+                fewer = repaired({**rows, table.name: kept[:at] + kept[at + size :]}, order)
+                tries -= 1
+                if not any(bare_columns(fewer, order)) and differs(fewer):
+                    rows = fewer
+                else:
+                    at += size
+        size = size // 2 if rows is before or size > 1 else size
+    return rows
+
+
+def without_nothing(result: Result) -> Result:
+    """The result with 0 in place of NULL, and no row where there is one of zeros only."""
+    rows = [tuple(0 if cell is None else cell for cell in row) for row in result.rows()]
+    return Result.of(result.columns, [] if len(rows) == 1 and not any(rows[0]) else rows)
+
+
 # ---- 11. worker ----------------------------------------------------------------------------------
 #
 # The layers between a stranger's SQL and the machine, outermost first:
@@ -5348,6 +7014,7 @@ def _dump_statements(text: str) -> Iterator[tuple[int, str]]:
 LOOK = 0.05  # seconds between two looks at the workers
 GRACE = 1.1  # seconds that the parent waits beyond a limit: the worker should end the query first
 HERALD = 0.05  # seconds after which a phase is worth a word to the parent
+VARIANT_LIMIT = 60.0  # seconds for all variants of a question; instructions are counted long before
 COMPARE_LIMIT = 60.0  # seconds for comparing two results, beyond what running them takes
 BOOT = """
 import os, sys, marshal
@@ -5380,10 +7047,11 @@ def serve() -> None:
     connection.execute(f"PRAGMA hard_heap_limit = {limits['memory'] * 3 // 4}")
     connection.close()
     voice.tell({"sqlite": sqlite3.sqlite_version})
+    works = partial(_work, surveys={})
     while True:
         job = json.loads(lines.get())
         voice.loud = job.get("again", False)
-        serves = _load if "dump" in job else _size if "size" in job else _work
+        serves = _load if "dump" in job else _size if "size" in job else works
         voice.reply(serves(job, voice))
 
 
@@ -5511,9 +7179,10 @@ class NoNewFiles:
         self.resource.setrlimit(self.resource.RLIMIT_CPU, (soft, hard))
 
 
-def _work(job: Mapping[str, Any], voice: _Voice) -> dict[str, Any]:
-    """The reply to one job."""
-    trial = _Trial(job, voice)
+def _work(job: Mapping[str, Any], voice: _Voice, surveys: dict[str, Survey]) -> dict[str, Any]:
+    """The reply to one job. What is known of each database is kept in `surveys`."""
+    kind = _Audit if job["audit"] else _Trial
+    trial = kind(job, voice, surveys.setdefault(job["uri"], Survey()))
     try:
         reply = trial.reply()
     except QueryError as error:
@@ -5558,13 +7227,14 @@ class _Trial:
 
     engine_note = "comparing the results needs more memory than a run is given"
 
-    def __init__(self, job: Mapping[str, Any], voice: _Voice) -> None:
+    def __init__(self, job: Mapping[str, Any], voice: _Voice, survey: Survey) -> None:
         self.job, self.voice = job, voice
         self.contract = Contract()
         self.guard = NoNewFiles()
         self.seconds = {"reference": 0.0, "candidate": 0.0}
         self.phase = "reference"
         self.reference_cpu = 0.0  # seconds; a machine that is busy gives a candidate no more time
+        self.survey = survey
         self.broken: Optional[QueryError] = None  # what the reference came to, if not to a result
         self.engine: Optional[SqliteEngine] = None
 
@@ -5600,7 +7270,9 @@ class _Trial:
         else:
             comparison = self._compare(want, got, sql, known)
         reply = {"reason": comparison.reason, "comparison": _pack(comparison)}
-        if comparison.matched or comparison.reason == "reference_error":
+        if comparison.matched:
+            return {**reply, **self._on_variants(0)}
+        if comparison.reason == "reference_error":
             return reply
         return self._alternative(got) or {**reply, **self._traps(want, got, limit)}
 
@@ -5683,7 +7355,8 @@ class _Trial:
                 broken = broken or f"{name}: {error.reason}: {error.text}"
                 continue
             if comparison.matched:
-                return self._accepted(comparison, f"{name} of {len(job['alternatives']) + 1}")
+                reply = self._accepted(comparison, f"{name} of {len(job['alternatives']) + 1}")
+                return {**reply, **self._on_variants(number - 1)}
         for frozen in job["frozen"] if job["reference"] else job["frozen"][1:]:
             comparison, *_ = self._compare_frozen(frozen, got)
             if comparison.matched:
@@ -5769,7 +7442,8 @@ class _Trial:
         if longer is None:
             return None
         # Read up to three times: to keep, to see that the rows are the same, and for the keys.
-        self._announce("sort keys", 3 * self.job["reference_timeout"])
+        if self.phase != "variants":
+            self._announce("sort keys", 3 * self.job["reference_timeout"])
         assert self.engine is not None
         extended = self.engine.run(longer, self.job["reference_timeout"])
         rows = project(extended.rows(), range(want.width), extended.width)
@@ -5802,6 +7476,783 @@ class _Trial:
                     raise
                 untried += 1
         return {"traps": found, "untried": untried}
+
+    # On variants: the candidate is right there where it agrees with one accepted query.
+
+    def _on_variants(self, matched: int) -> dict[str, Any]:
+        """What variants of the data say of a candidate that matches there.
+
+        `matched` is the place of the query that it matches: 0 for the reference.
+        """
+        job = self.job
+        accepted = [sql for sql in (job["reference"], *job["alternatives"]) if sql]
+        same = any(same_tokens(sql, job["candidate"]) for sql in accepted)
+        if not job["variants"] or not job["reference"] or same:
+            return {}
+        if matched:
+            accepted.insert(0, accepted.pop(matched))
+        self._announce("variants", VARIANT_LIMIT)
+        real, memory = self.engine, None
+        assert real is not None
+        try:
+            plan, memory, shown = _neighbours(real, self.survey, accepted, job)
+            self.engine = memory
+            return self._lucky(plan, memory, accepted, shown)
+        except Unvaried as why:
+            return {"variants": 0, "unvaried": str(why)}
+        except (QueryError, MemoryError) as failure:
+            error = real.error(failure)
+            if not error.final and not job["again"]:
+                raise error from None
+            return {"variants": 0, "unvaried": error.text}
+        finally:
+            self.engine = real
+            if memory is not None:
+                memory.close()
+
+    def _lucky(
+        self, plan: Variants, memory: VariantEngine, accepted: Sequence[str], shown: Sequence[str]
+    ) -> dict[str, Any]:
+        """How many variants were tried, and the smallest that tells the candidate apart."""
+        sampled = [table.name for table in plan.tables if table.sampled]
+        found = self._first_apart(plan, memory, accepted)
+        if found is None:
+            return {"variants": self.job["variants"], "sampled": sampled}
+        number, rows = found
+        if rows is None:
+            return {"variants": number, "sampled": sampled}
+        rows = shrunk(
+            rows, plan.tables, lambda rows: self._apart(memory, accepted, rows) is not None
+        )
+        again = self._apart(memory, accepted, rows)
+        assert again is not None
+        want, got, comparison = again
+        apart = {
+            "number": number,
+            "schema": shown,
+            "tables": [
+                (
+                    table.name,
+                    [column.name for column in table.columns],
+                    list(map(_whole_row, rows[table.name])),
+                )
+                for table in plan.tables
+            ],
+            "comparison": _pack(comparison),
+            "want": [_packed_row(row) for row in islice(want.rows(), SAMPLE_ROWS)],
+            "got": [_packed_row(row) for row in islice(got.rows(), SAMPLE_ROWS)],
+            "reference": accepted[0],
+        }
+        return {"variants": number + 1, "sampled": sampled, "apart": apart}
+
+    def _first_apart(
+        self, plan: Variants, memory: VariantEngine, accepted: Sequence[str]
+    ) -> Optional[tuple[int, Optional[Rows]]]:
+        """The first variant that tells the candidate apart, and its rows.
+
+        None where none does; no rows where instructions ran out before that variant.
+        """
+        for number in range(self.job["variants"]):
+            if memory.budget <= 0:
+                return number, None
+            rows = plan.rows(number)
+            taken = memory.fill(rows)
+            rows = rows if taken is rows else repaired(taken, plan.tables)
+            if self._apart(memory, accepted, rows) is not None:
+                return number, rows
+        return None
+
+    def _apart(
+        self, memory: VariantEngine, accepted: Sequence[str], rows: Rows
+    ) -> Optional[tuple[Result, Result, Comparison]]:
+        """The two results and how they differ, where the candidate differs from every reference.
+
+        None as well where one of them does not run there, or a reference depends on the order of
+        rows.
+        """
+        limit = self.job["timeout"]
+        memory.fill(rows)
+        try:
+            got = memory.run(self.job["candidate"], limit)
+            wants = [memory.run(sql, limit) for sql in accepted]
+            if any(want.digest == got.digest and want.width == got.width for want in wants):
+                return None
+            known = [self._runs(want, sql) for want, sql in zip(wants, accepted)]
+            found = [self._differ(*pair, got) for pair in zip(wants, accepted, known)]
+            if None in found:
+                return None
+            others = [memory.run(text, limit) for sql in accepted for text in with_broken_ties(sql)]
+            ties = [want for want, sql in zip(wants, accepted) for _ in with_broken_ties(sql)]
+            if not all(map(_same_rows, ties, others)) or any(map(self._cuts_tie, accepted)):
+                return None
+            memory.fill({name: kept[::-1] for name, kept in rows.items()})
+            again = [memory.run(sql, limit) for sql in accepted]
+            if any(map(self._differ, wants, accepted, known, again)):
+                return None
+        except QueryError as error:
+            if not error.final and not self.job["again"]:
+                raise
+            return None
+        comparison = found[0]
+        assert comparison is not None
+        return wants[0], got, comparison
+
+    def _cuts_tie(self, sql: str) -> bool:
+        """Whether the rows at the outermost LIMIT tie, though what is shown of them be the same."""
+        limit, terms = limit_of(sql), order_terms(sql)
+        if limit is None or not terms:
+            return False
+        whole, edges = limit
+        assert self.engine is not None
+        try:
+            want = self.engine.run(whole, self.job["timeout"])
+            runs = self._tied(want, whole, terms)
+        except QueryError as error:
+            if not error.final:
+                raise
+            return False
+        starts = set(itertools.accumulate(runs or []))
+        return runs is not None and any(0 < at < want.count and at not in starts for at in edges)
+
+    def _differ(
+        self, want: Result, sql: str, known: tuple[Optional[list[int]], str], got: Result
+    ) -> Optional[Comparison]:
+        """How two results on a variant differ; NULL, 0 and no row are one nothing there.
+
+        `known` is what _runs says of the reference's result.
+        """
+        if want.digest == got.digest and want.width == got.width:
+            return None
+        comparison = self._compare(want, got, sql, known)
+        if comparison.matched or comparison.reason == "reference_error":
+            return None
+        nothing = without_nothing(want), without_nothing(got)
+        softened = self._compare(*nothing, sql, None)
+        return None if softened.matched and comparison.reason != "order" else comparison
+
+
+def _neighbours(
+    engine: SqliteEngine, survey: Survey, accepted: Sequence[str], job: Mapping[str, Any]
+) -> tuple[Variants, VariantEngine, list[str]]:
+    """The variants for a candidate, an engine to run them on, and the schema as the data has it."""
+    queries = [*accepted, job["candidate"]]
+    tables = survey.of(engine, tables_of(engine, queries))
+    found = [
+        (clue, i < len(accepted))
+        for i, sql in enumerate(queries)
+        for clue in clues(sql, engine.params)
+    ]
+    plan = Variants(tables, engine.reads, found, f"{SEED}/{job['id']}")
+    made, shown = variant_schema(engine, plan.tables, " ".join(queries))
+    return plan, VariantEngine(plan, made, engine), shown
+
+
+# -- the audit of a reference
+#
+# The same eye on the reference as on a candidate: what it reads, whether another order of the rows
+# or another run gives something else, and which of its mutants the data cannot tell from it.
+
+CLOCK = ("date", "time", "datetime", "julianday", "strftime", "unixepoch")
+CLOCK_WORDS = ("current_date", "current_time", "current_timestamp")
+CHANCE = ("random", "randomblob")
+LISTS = ("group_concat", "string_agg")
+AUDIT_LIMIT = 300.0  # seconds for the audit of one reference, the reference itself aside
+REVERSED_ROWS = 20_000  # a table with more is reversed as a sample
+MUTANT_TICKS = 50  # of TICK instructions for a mutant, beyond ten times what the reference took
+ELSEWHERE = {
+    "PostgreSQL": "DATE_TRUNC TO_CHAR TO_DATE TO_TIMESTAMP NOW AGE DATE_PART EXTRACT GREATEST LEAST"
+    " STRING_AGG ARRAY_AGG BOOL_OR BOOL_AND SPLIT_PART REGEXP_REPLACE GENERATE_SERIES STDDEV"
+    " VARIANCE LPAD RPAD LEFT RIGHT INITCAP CONCAT CONCAT_WS MAKE_DATE POSITION PERCENTILE_CONT",
+    "MySQL": "CURDATE CURTIME DATE_FORMAT DATE_ADD DATE_SUB YEAR MONTH DAY HOUR STR_TO_DATE"
+    " LAST_DAY FIND_IN_SET UNIX_TIMESTAMP IFNULL",
+    "SQL Server": "GETDATE DATEDIFF DATEADD DATEPART DATENAME LEN ISNULL CHARINDEX CONVERT EOMONTH"
+    " TRY_CAST STUFF STDEV",
+    "Oracle": "NVL NVL2 DECODE SYSDATE ADD_MONTHS MONTHS_BETWEEN LISTAGG TRUNC TO_NUMBER",
+}
+FOREIGN_SYNTAX = (
+    (r"\bILIKE\b", "ILIKE is PostgreSQL's; LIKE ignores case here"),
+    (r"\bSELECT\s+(?:DISTINCT\s+)?TOP\b", "TOP is SQL Server's; here it is LIMIT"),
+    (r"::", ":: is PostgreSQL's; here it is CAST"),
+    (r"\bDISTINCT\s+ON\b", "DISTINCT ON is PostgreSQL's"),
+    (r"\bINTERVAL\b", "INTERVAL is PostgreSQL's and MySQL's; here date() takes '+7 days'"),
+    (r"\bFETCH\s+(?:FIRST|NEXT)\b", "FETCH FIRST is standard SQL's; here it is LIMIT"),
+    (r"\bFROM\s+DUAL\b", "dual is Oracle's; here FROM is left out"),
+)  # fmt: skip
+
+
+class _Audit(_Trial):
+    """The findings about one reference and the data that it reads."""
+
+    def __init__(self, job: Mapping[str, Any], voice: _Voice, survey: Survey) -> None:
+        super().__init__(job, voice, survey)
+        self.findings: list[tuple[str, str]] = []
+
+    def find(self, word: str, text: str) -> None:
+        self.findings.append((word, text))
+
+    def reply(self) -> dict[str, Any]:
+        job = self.job
+        self.contract = read_contract(job["contract"])
+        self.engine = self._open()
+        sql = job["reference"]
+        try:
+            want = self._run("reference", sql, job["reference_timeout"]) if sql else None
+        except QueryError as error:
+            if not error.final and not job["again"]:
+                raise
+            self.find(error.reason, self._why(error, sql))
+            return {"reason": "", "findings": self.findings, "broken": True}
+        self._announce("audit", AUDIT_LIMIT)
+        if want is None:
+            self._other_queries(_frozen_result(job["frozen"][0], None))
+        else:
+            self._look(want, sql)
+        return {"reason": "", "findings": self.findings, "broken": False}
+
+    def _look(self, want: Result, sql: str) -> None:
+        assert self.engine is not None
+        ticks = self.engine.ticks
+        self._result(want)
+        self._text(sql)
+        unstable = self._second_run(want, sql)
+        if not unstable:
+            self._self(want, sql)
+            self._cut(want, sql)
+        self._other_queries(want)
+        try:
+            self._rows_and_mutants(want, sql, unstable, ticks)
+        except Unvaried:
+            pass
+
+    # what does not run
+
+    def _why(self, error: QueryError, sql: str) -> str:
+        """What the error says, with the name that is nearest or the engine that is meant."""
+        assert self.engine is not None
+        text = error.text
+        if error.reason != "sql_error":
+            return text
+        missing = re.match(r"no such (table|column): (?:\w+\.(?=\w+\.))?(.+)", text)
+        hint = _foreign(sql) if "OUTER JOIN" not in text else ""
+        if missing and not hint:
+            near = nearest(missing[2].rpartition(".")[2], self._names(missing[1], sql), 0.5)
+            hint = f"the nearest name is {near}" if near else ""
+        return f"{text}; {hint}" if hint else text
+
+    def _names(self, kind: str, sql: str) -> tuple[str, ...]:
+        """The names of all tables, or of the columns of those that the query names."""
+        assert self.engine is not None
+        tables = [
+            name
+            for (name,) in self.engine.ask(
+                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+            )
+        ]
+        if kind == "table":
+            return tuple(tables)
+        words = {word.lower() for word in _names_in(sql)}
+        named = [name for name in tables if name.lower() in words]
+        columns = "SELECT name FROM pragma_table_xinfo(?)"
+        return tuple(c for name in named or tables for (c,) in self.engine.ask(columns, name))
+
+    # what the result and the text show
+
+    def _result(self, want: Result) -> None:
+        if want.count == 0:
+            self.find("empty", "it returns no rows")
+        elif want.count == 1 and all(cell is None for row in want.rows() for cell in row):
+            self.find("null", "its one row holds only NULL")
+        ignored = self.contract.duplicates == "ignore" or self.contract.preset == "bird"
+        if want.count > 1 and not ignored:
+            counts = Counter(islice(want.rows(), HOLD_ROWS))
+            row, most = max(counts.items(), key=lambda item: item[1])
+            again = sum(number > 1 for number in counts.values())
+            if most > 1:
+                rows = f"{counted(again, 'row')} more than once, such as"
+                self.find("repeats", f"it returns {rows} {show_row(row)} x{most}")
+
+    def _text(self, sql: str) -> None:
+        """What the words of the query show."""
+        assert self.engine is not None
+        written = _calls(sql, self.job["params"]) + self._calls_in_views(sql)
+        calls = [call for call in written if call[0] in self.engine.calls]
+        clock = [call for name, call in calls if name in CLOCK + CLOCK_WORDS]
+        if clock:
+            self.find("clock", f"it reads the clock: {listed(list(dict.fromkeys(clock)))}")
+        chance = [call for name, call in calls if name in CHANCE]
+        if chance:
+            self.find("random", f"it draws lots: {listed(list(dict.fromkeys(chance)))}")
+        for text in _taken_for_text(self.engine, sql):
+            self.find("quoted_text", f'no column is called "{text}": SQLite takes it for text')
+        for text in _counted_cases(sql):
+            self.find("count_case", f"{text} counts every row: no branch of it is NULL")
+        self._text_numbers(sql)
+
+    def _calls_in_views(self, sql: str) -> list[tuple[str, str]]:
+        assert self.engine is not None
+        rows = self.engine.ask("SELECT LOWER(name), sql FROM sqlite_master WHERE type = 'view'")
+        views: dict[str, str] = dict(rows)
+        used = used_views(views, {name.lower() for name in _names_in(sql)}) if views else []
+        return [call for name in used for call in _calls(views[name], {})]
+
+    def _text_numbers(self, sql: str) -> None:
+        """Columns of numbers stored as text that are sorted or compared as text."""
+        assert self.engine is not None
+        try:
+            tables = self.survey.of(self.engine, self._tables([sql]))
+        except Unvaried:
+            return
+        texts: dict[str, str] = {}
+        numeric: set[str] = set()
+        for table in tables:
+            for column in table.columns:
+                pair = _misplaced(column)
+                if pair:
+                    order = f"{show_cell(pair[0])} comes before {show_cell(pair[1])}"
+                    name = f"{table.name}.{column.name}"
+                    texts[column.name.lower()] = f"{name} holds numbers as text: {order}"
+                elif column.form in ("integer", "real"):
+                    numeric.add(column.name.lower())
+        for name in _ordered_as_text(sql, set(texts), numeric) if texts else ():
+            self.find("text_numbers", texts[name])
+
+    def _tables(self, queries: Sequence[str]) -> set[str]:
+        assert self.engine is not None
+        return tables_of(self.engine, queries)
+
+    # what another run, another order and other queries show
+
+    def _second_run(self, want: Result, sql: str) -> bool:
+        again = self._attempt(sql)
+        if again is None or not self._differs(want, again, sql):
+            return False
+        self.find("second_run", "a second run returns something else")
+        return True
+
+    def _self(self, want: Result, sql: str) -> None:
+        comparison = self._compare(
+            want, _best_rows(want, self.contract), sql, self._runs(want, sql)
+        )
+        if not comparison.matched:
+            text = comparison.note or describe(comparison)
+            self.find("self", f"as its own candidate it does not pass: {comparison.reason}: {text}")
+
+    def _attempt(self, sql: str) -> Optional[Result]:
+        """The result of a query of the audit, None where it does not run."""
+        assert self.engine is not None
+        try:
+            return self.engine.run(sql, self.job["reference_timeout"])
+        except QueryError as error:
+            if not error.final and not self.job["again"]:
+                raise
+            return None
+
+    def _differs(
+        self,
+        want: Result,
+        got: Result,
+        sql: str,
+        known: Optional[tuple[Optional[list[int]], str]] = None,
+    ) -> bool:
+        """Whether another result is not the reference's under the contract.
+
+        `known` is what _runs says of the reference's.
+        """
+        if want.digest == got.digest and not self.contract.top:
+            return False
+        got = _best_rows(got, self.contract)
+        comparison = self._compare(want, got, sql, known or self._runs(want, sql))
+        return not comparison.matched and comparison.reason != "reference_error"
+
+    def _cut(self, want: Result, sql: str) -> None:
+        """What the outermost LIMIT cuts through, and what it keeps."""
+        whole = without_limit(sql)
+        terms = order_terms(sql)
+        if whole is None or not terms:
+            return
+        for text in with_broken_ties(sql, outermost=True):
+            other = self._attempt(text)
+            if other is not None and not _same_rows(want, other):
+                others = Counter(other.rows()) - Counter(want.rows())
+                shown = listed([show_row(row) for row in sorted(others, key=repr)])
+                limit = " ".join(sql[len(whole) :].split())
+                self.find("tie", f"{limit} cuts through a tie: {shown} would do as well")
+                break
+        every = self._attempt(whole)
+        first = [term for term in terms if not re.search(r"(?i)\b(DESC|NULLS\s+\w+)\s*$", term)]
+        if every is None or every.count <= want.count or not first:
+            return
+        keys = [sort_expression(term)[0] for term in first]
+        longer = with_columns(sql, keys)
+        extended = self._attempt(longer) if longer else None
+        names = [name.lower() for name in want.columns]
+        places = [_shown_column(key, names) for key in keys]
+        for i, key in enumerate(keys):
+            at = places[i]
+            rows = want.rows()
+            if at is None and extended:
+                at, rows = want.width + i, extended.rows()
+            if at is not None and any(row[at] is None for row in rows):
+                self.find(
+                    "nulls_first", f"ascending order puts NULL first, and LIMIT keeps it: {key}"
+                )
+                break
+
+    def _other_queries(self, want: Result) -> None:
+        """Traps that give the reference's result, alternatives that do not."""
+        job = self.job
+        for name, sql in job["traps"]:
+            got = self._attempt(sql)
+            if got is None:
+                continue
+            if got.width == want.width:
+                got.columns = want.columns  # the contract speaks of the reference's names
+            if not self._differs(want, got, job["reference"]):
+                self.find("trap", f"{name} gives the reference's result: it cannot be caught")
+        for number, sql in enumerate(job["alternatives"] if job["reference"] else (), 2):
+            try:
+                got = self._run("audit", sql, job["reference_timeout"])
+            except QueryError as error:
+                if not error.final and not job["again"]:
+                    raise
+                self.find(
+                    "alternative", f"alternative {number}: {error.reason}: {self._why(error, sql)}"
+                )
+                continue
+            comparison = self._compare(
+                want, got, job["reference"], self._runs(want, job["reference"])
+            )
+            if not comparison.matched:
+                text = f"{comparison.reason}: {describe(comparison)}"
+                self.find("alternative", f"alternative {number} returns something else: {text}")
+
+    def _rows_and_mutants(self, want: Result, sql: str, unstable: bool, ticks: int) -> None:
+        """What reversed rows change, and which mutants go unnoticed."""
+        real = self.engine
+        assert real is not None
+        failed_self = any(word == "self" for word, _ in self.findings)
+        if not unstable and not failed_self:
+            self._reversed(sql)
+        found = [] if unstable else self._unnoticed(want, sql, ticks)
+        if found:
+            more = f"the data does not tell it from {counted(len(found), 'change')} of it"
+            self.find("blind_spot", f"{more}: {listed([cut(text, 200) for text in found], 5)}")
+
+    def _reversed(self, sql: str) -> None:
+        """The reference on a copy of the data, and on one with the rows the other way round."""
+        real = self.engine
+        assert real is not None
+        tables = self.survey.of(real, self._tables([sql]))
+        plan = Variants(tables, set(), (), "")
+        _, original = variant_schema(real, plan.tables, sql)
+        memory = VariantEngine(plan, original, real, INFINITY)
+        rows = {table.name: list(self._rows(table)) for table in tables}
+        try:
+            self.engine = memory
+            memory.fill(rows)
+            one = self._attempt(sql)
+            known = None if one is None else self._runs(one, sql)
+            memory.fill({name: kept[::-1] for name, kept in rows.items()})
+            other = self._attempt(sql)
+            if one is None or other is None:
+                return
+            if self._differs(one, other, sql, known):
+                self.find("row_order", _other_order(one, other))
+                lists = [name for name in LISTS if name in real.calls]
+                if lists and _sorted_cells(one) == _sorted_cells(other):
+                    self.find("group_concat", f"{lists[0]} puts its values in the rows' order")
+        finally:
+            self.engine = real
+            memory.close()
+
+    def _rows(self, table: Table) -> Sequence[Row]:
+        assert self.engine is not None
+        names = ", ".join(quoted_name(column.name) for column in table.columns)
+        select = f"SELECT {names} FROM {quoted_name(table.name)} LIMIT {REVERSED_ROWS + 1}"
+        rows = self.engine.ask(select)
+        return rows if len(rows) <= REVERSED_ROWS else table.rows
+
+    def _unnoticed(self, want: Result, sql: str, ticks: int) -> list[str]:
+        """The changes to the reference that this data does not show, and that variants do."""
+        real = self.engine
+        assert real is not None
+        alike = []
+        for mutant in mutants(sql):
+            real.allowance = MUTANT_TICKS + 10 * ticks
+            try:
+                got = real.run(mutant.sql, self.job["reference_timeout"])
+                if not self._differs(want, got, sql):
+                    alike.append(mutant)
+            except QueryError as error:
+                if not error.final and not self.job["again"]:
+                    raise
+            finally:
+                real.allowance = INFINITY
+        found = []
+        for mutant in alike if self.job["variants"] else ():
+            job = {**self.job, "candidate": mutant.sql, "alternatives": []}
+            plan, memory, _ = _neighbours(real, self.survey, [sql], job)
+            self.job, self.engine, kept = job, memory, self.job
+            try:
+                if self._first_apart(plan, memory, [sql]) is not None:
+                    found.append(mutant.change)
+            finally:
+                self.job, self.engine = kept, real
+                memory.close()
+        return found
+
+
+def _names_in(sql: str) -> list[str]:
+    return [unquoted(sql[t.start : t.end]) for t in tokens(sql) if t.kind == "name"]
+
+
+def _foreign(sql: str) -> str:
+    """Which other engine a query that does not run is written for, "" where nothing shows it."""
+    plain = "".join(
+        " " if token.kind in ("string", "comment") else sql[token.start : token.end]
+        for token in tokens(sql)
+    )
+    for pattern, text in FOREIGN_SYNTAX:
+        if re.search(pattern, plain, re.IGNORECASE):
+            return text
+    for name in re.findall(r"(\w+)\s*\(", plain):
+        for engine, names in ELSEWHERE.items():
+            if name.upper() in names.split():
+                return f"{name} is a function of {engine}"
+    return ""
+
+
+def _calls(sql: str, params: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Calls of what is no function of the data: names in lower case, the calls as written."""
+    words = [(sql[t.start : t.end], t) for t in tokens(sql) if t.kind not in BLANK]
+    found = []
+    for i, (word, token) in enumerate(words):
+        name = unquoted(word).lower() if token.kind == "name" else ""
+        after = words[i + 1][0] if i + 1 < len(words) else ""
+        before = words[i - 1][0] if i else ""
+        if (
+            word.lower() in CLOCK_WORDS
+            and before != "."
+            and after != "."
+            and before.upper() != "AS"
+        ):
+            found.append((word.lower(), word))
+        elif after == "(" and name in CLOCK + CHANCE:
+            end = next((j for j in range(i, len(words)) if words[j][0] == ")"), len(words) - 1)
+            args = [text.lower() for text, _ in words[i + 2 : end]]
+            now = any(_is_now(text, params) for text in args)
+            alone = len(args) <= (name == "strftime")
+            if name not in CLOCK or now or alone:
+                found.append((name, " ".join(sql[token.start : words[end][1].end].split())))
+    return found
+
+
+def _is_now(text: str, params: Mapping[str, Any]) -> bool:
+    if text[0] in ":@$":
+        return str(params.get(text[1:], "")).lower() == "now"
+    return text[0] in "'\"" and unquoted(text) == "now"
+
+
+def _taken_for_text(engine: Optional[SqliteEngine], sql: str) -> list[str]:
+    """The names in double quotes that SQLite takes for text: no column is called so."""
+    assert engine is not None
+    found = []
+    for token in tokens(sql):
+        text = sql[token.start : token.end]
+        if token.kind == "name" and text[0] == '"' and token.closed:
+            other = f"{sql[: token.start]}`{unquoted(text)}`{sql[token.end :]}"
+            try:
+                engine.opened(other)
+            except QueryError as error:
+                if "no such column" in error.text:
+                    found.append(unquoted(text))
+    return list(dict.fromkeys(found))
+
+
+def _counted_cases(sql: str) -> list[str]:
+    """Each COUNT over a CASE with an ELSE, none of whose branches can be NULL."""
+    words = [(sql[t.start : t.end].upper(), t) for t in tokens(sql) if t.kind not in BLANK]
+    found = []
+    for i in range(len(words) - 2):
+        if [word for word, _ in words[i : i + 3]] == ["COUNT", "(", "CASE"]:
+            end, never = _case_end(words, i + 2)
+            closed = words[end + 1 : end + 2] and words[end + 1][0] == ")"
+            if closed and never:
+                found.append(" ".join(sql[words[i][1].start : words[end + 1][1].end].split()))
+    return found
+
+
+def _case_end(words: Sequence[tuple[str, Token]], at: int) -> tuple[int, bool]:
+    """Where a CASE ends, and whether none of its branches can be NULL."""
+    never, otherwise = True, False
+    i = at + 1
+    while i < len(words) and words[i][0] != "END":
+        word = words[i][0]
+        if word == "CASE":
+            i, _ = _case_end(words, i)
+        elif word in ("THEN", "ELSE"):
+            otherwise = otherwise or word == "ELSE"
+            value, token = words[i + 1]
+            if value == "CASE":
+                i, inner = _case_end(words, i + 1)
+                never = never and inner
+            else:
+                never = never and token.kind in ("number", "string")
+        i += 1
+    return i, never and otherwise
+
+
+def _misplaced(column: Column) -> tuple[str, ...]:
+    """Two numbers that a column holds as text, where text order is not theirs; () where it is."""
+    texts = [value for value in column.values if isinstance(value, str)]
+    plain = [text for text in texts if re.fullmatch(r"[+-]?\d+(\.\d+)?", text, re.ASCII)]
+    if len(plain) < len(column.values):
+        return ()
+    numbers = list(map(float, texts))
+    falls = (i for i in range(1, len(numbers)) if numbers[i - 1] > numbers[i])
+    return next(((texts[i - 1], texts[i]) for i in falls), ())
+
+
+def _ordered_as_text(sql: str, texts: set[str], numeric: set[str]) -> list[str]:
+    """Which of the columns `texts` a query sorts by, or compares with < and its like."""
+    words = [(sql[t.start : t.end].upper(), t) for t in tokens(sql) if t.kind not in BLANK]
+    names = [unquoted(sql[t.start : t.end]).lower() if t.kind == "name" else "" for _, t in words]
+    found = []
+    for i, name in enumerate(names):
+        if name in texts:
+            start = i - 2 if i > 1 and words[i - 1][0] == "." else i
+            before = words[start - 1][0] if start else ""
+            after = words[i + 1][0] if i + 1 < len(words) else ""
+            other = i + 2 if after in COMPARISONS else start - 2
+            compared = before in COMPARISONS or after in COMPARISONS or after == "BETWEEN"
+            compared = compared and not _is_numeric(words, names, other, numeric)
+            extreme = (before, after) == ("(", ")") and words[start - 2][0] in ("MIN", "MAX")
+            if compared or extreme:
+                found.append(name)
+    found += _sorted_by(words, names, texts)
+    return list(dict.fromkeys(found))
+
+
+COMPARISONS = ("<", ">", "<=", ">=")
+
+
+def _is_numeric(
+    words: Sequence[tuple[str, Token]], names: Sequence[str], at: int, numeric: set[str]
+) -> bool:
+    """Whether the operand at a word is a number's column, or computed."""
+    if not 0 <= at < len(words):
+        return False
+    if at + 2 < len(words) and words[at + 1][0] == ".":
+        at += 2
+    return names[at] in numeric or words[at][0] == "CAST"
+
+
+def _sorted_by(
+    words: Sequence[tuple[str, Token]], names: Sequence[str], texts: set[str]
+) -> list[str]:
+    """The columns of `texts` that are a whole term of an ORDER BY, by name, alias or number."""
+    items, aliases = _result_items(words, names)
+    found = []
+    seen: list[Optional[set[str]]] = [None]  # per open parenthesis, in an ORDER BY: names before
+    for i, (word, token) in enumerate(words):
+        before = words[i - 1][0] if i else ""
+        after = words[i + 1][0] if i + 1 < len(words) else ";"
+        if word == "(":
+            seen.append(None)
+        elif word == ")":
+            seen = seen[:-1] or [None]
+        elif word == "BY":
+            seen[-1] = set() if before == "ORDER" else None
+        elif word in ("LIMIT", "UNION", "ROWS", "RANGE", "GROUPS"):
+            seen[-1] = None
+        elif names[i] or (token.kind == "number" and word.isdigit()):
+            sorting = next((names for names in reversed(seen) if names is not None), set())
+            start = i - 2 if before == "." else i
+            whole = words[start - 1][0] in ("BY", ",") and after in SORT_ENDS
+            key = aliases.get(names[i], names[i]) or "".join(items[int(word) - 1 : int(word)])
+            if seen[-1] is not None and whole and key in texts and key not in sorting:
+                found.append(key)
+            sorting.add(names[i])
+    return found
+
+
+def _result_items(
+    words: Sequence[tuple[str, Token]], names: Sequence[str]
+) -> tuple[list[str], dict[str, str]]:
+    """The columns that the outermost SELECT returns, "" for what is none; and those by alias."""
+    items: list[list[int]] = []
+    depth = 0
+    for i, (word, _) in enumerate(words):
+        depth += (word == "(") - (word == ")")
+        if depth == 0 and word == "SELECT":
+            items = [[]]
+        elif depth == 0 and word == "FROM":
+            break
+        elif depth == 0 and word == "," and items:
+            items.append([])
+        elif items:
+            items[-1].append(i)
+    plain, aliases = [], {}
+    for item in items:
+        parts = [i for i in item if words[i][0] not in ("AS", "DISTINCT")]
+        if len(parts) > 2 and words[parts[1]][0] == ".":
+            parts = parts[2:]
+        column = (
+            names[parts[0]] if parts and len(parts) <= 2 and all(names[i] for i in parts) else ""
+        )
+        plain.append(column)
+        if column and len(parts) == 2:
+            aliases[names[parts[1]]] = column
+    return plain, aliases
+
+
+SORT_ENDS = (",", ")", ";", "ASC", "DESC", "COLLATE", "NULLS", "LIMIT", "ROWS", "RANGE", "GROUPS")
+
+
+def _same_rows(one: Result, other: Result) -> bool:
+    return one.digest.total == other.digest.total and one.count == other.count
+
+
+def _best_rows(want: Result, contract: Contract) -> Result:
+    """The reference's result as an answer gives it: under a `top` contract, its best rows."""
+    if not contract.top:
+        return want
+    names = [name.lower() for name in want.columns]
+    rows = list(want.rows())
+    for key in reversed(contract.top.keys):
+        if key.name.lower() in names:
+            at = names.index(key.name.lower())
+            rows.sort(key=lambda row: sort_value(row[at]), reverse=key.descending)
+    places = [
+        names.index(key.name.lower()) for key in contract.top.keys if key.name.lower() in names
+    ]
+    kept = rows[: contract.top.number]
+    if contract.top.ties and kept:
+        last = [kept[-1][at] for at in places]
+        kept += [row for row in rows[len(kept) :] if [row[at] for at in places] == last]
+    chosen = Counter(kept)
+    ordered = []
+    for row in want.rows():
+        if chosen[row]:
+            chosen[row] -= 1
+            ordered.append(row)
+    return Result.of(want.columns, ordered)
+
+
+def _other_order(one: Result, other: Result) -> str:
+    """Words for what another order of the rows changes."""
+    left, right = list(one.rows()), list(other.rows())
+    pair = next(((a, b) for a, b in zip(left, right) if a != b), ())
+    shown = " and ".join(map(show_row, pair)) or f"{len(left)} and {len(right)} rows"
+    return f"the same rows inserted the other way round give another result: {shown}"
+
+
+def _sorted_cells(result: Result) -> Counter[Row]:
+    """The rows with the characters of each text sorted."""
+    return Counter(
+        tuple("".join(sorted(cell)) if isinstance(cell, str) else cell for cell in row)
+        for row in result.rows()
+    )
 
 
 # Frozen rows of a CSV file are read as the result beside them is: CSV does not tell text from
@@ -5879,6 +8330,10 @@ def _collated(collation: str) -> Callable[[Cell], Cell]:
 
 def _packed_row(row: Row) -> list[Any]:
     return [_packed(cell) for cell in row[:SAMPLE_CELLS]]
+
+
+def _whole_row(row: Row) -> list[Any]:
+    return list(map(packed, row))
 
 
 def _packed_names(names: Sequence[str]) -> list[str]:
@@ -6302,6 +8757,16 @@ class Scorer:
             raise KeyboardInterrupt
         return [replies[question.id, ""] for question in questions]
 
+    def audit(
+        self, questions: Sequence[Question], watch: Callable[[Standing], None] = lambda _: None
+    ) -> list[Audited]:
+        """What there is to say of each question's reference."""
+        jobs = {(q.id, ""): {**self._job(q, None), "audit": True} for q in questions}
+        replies = self._ask_all(jobs, 0, watch)
+        if self.interrupted:
+            raise KeyboardInterrupt
+        return [audited_of(question, replies[question.id, ""]) for question in questions]
+
     def suite_replies(
         self, outcomes: Sequence[Outcome], watch: Callable[[Standing], None]
     ) -> dict[str, list[tuple[str, dict[str, Any]]]]:
@@ -6314,6 +8779,7 @@ class Scorer:
                 places[question.id, name] = {
                     **self._job(question, outcome.sql),
                     "uri": database.uri,
+                    "variants": 0,
                 }
         found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
         for (id, name), reply in sorted(self._ask_all(places, 0, watch).items()):
@@ -6364,6 +8830,8 @@ class Scorer:
             "uri": self._databases(question)[0].uri,
             "tables": question.tables,
             "contract": contract_keys(question.contract),
+            "id": question.id,
+            "variants": self.settings.variants,
             "reference": question.sql,
             "alternatives": question.alternatives,
             "frozen": [frozen_json(frozen) for frozen in question.frozen],
@@ -6371,6 +8839,7 @@ class Scorer:
             "candidate": sql,
             "traps": [(trap.name, trap.sql) for trap in question.traps],
             "ties": True,  # rows that tie on the reference's sort keys may swap
+            "audit": False,  # of the reference, in place of scoring a candidate
             "again": False,  # a second try, alone: what fails now is not tried a third time
             "timeout": self.settings.timeout,
             "reference_timeout": self.settings.reference_timeout,
@@ -6474,6 +8943,9 @@ class _Queue:
             # A trap query took the worker down; the candidate's own verdict stands without it.
             reply = slot.ask({**job, "traps": []})
             reply["untried"] = len(job["traps"])
+        if reply["phase"] == "variants" and reply.get("spent") and settled and not slot.stopped:
+            reply = slot.ask({**job, "variants": 0})
+            reply["unvaried"] = "it took its worker down there"
         return reply
 
 
@@ -6556,6 +9028,17 @@ def load_in_worker(path: str, copy: str, settings: Settings) -> None:
         os.chmod(copy, 0o400)
 
 
+def audited_of(question: Question, reply: Mapping[str, Any]) -> Audited:
+    """The findings that a worker's reply stands for."""
+    found = [Finding(word, visible(text)) for word, text in reply.get("findings", ())]
+    broken = reply.get("broken", False)
+    if reply["reason"]:  # the worker did not come to the end
+        broken = reply["phase"] == "reference"
+        word = reply["reason"] if broken else "unfinished"
+        found.append(Finding(word, visible(reply.get("note", ""))))
+    return Audited(question, tuple(found), broken)
+
+
 def outcome_of(question: Question, answer: Answer, reply: Mapping[str, Any]) -> Outcome:
     """The outcome that a worker's reply, or the answers file itself, stands for."""
     reason = reply["reason"]
@@ -6574,7 +9057,13 @@ def outcome_of(question: Question, answer: Answer, reply: Mapping[str, Any]) -> 
         seconds=reply.get("seconds", {}).get("candidate", 0.0),
         reference_seconds=reply.get("seconds", {}).get("reference", 0.0),
         accepted=visible(reply.get("accepted", "")),
+        variants=reply.get("variants", 0),
+        unvaried=visible(reply.get("unvaried", "")),
+        sampled=tuple(map(visible, reply.get("sampled", ()))),
     )
+    if "apart" in reply:
+        example = _unpack_example(reply["apart"], question)
+        outcome = outcome._replace(reason="coincidence", counterexample=example)
     return outcome._replace(detail=_detail(outcome, note, reply.get("untried", 0)))
 
 
@@ -6584,6 +9073,8 @@ def _detail(outcome: Outcome, note: str, untried: int) -> tuple[str, ...]:
     accepted = (f"accepted: it matches {outcome.accepted}",) if outcome.accepted else ()
     if not reason:
         return accepted
+    if outcome.counterexample is not None:
+        return (f"coincidence: {_on_variant(outcome.counterexample)}", *accepted)
     if reason == "vacuous":
         what = "the reference has no value to return, so agreeing with it shows little"
         return (f"vacuous: {what}", *accepted)
@@ -6597,10 +9088,39 @@ def _detail(outcome: Outcome, note: str, untried: int) -> tuple[str, ...]:
     return (first, f"{reason}: {word}: {'; '.join(parts)}") if parts else (first,)
 
 
+def _on_variant(example: Counterexample) -> str:
+    """Words for a difference on a variant."""
+    full = [(cut(visible(name)), len(rows)) for name, _, rows in example.tables if rows]
+    counts = [f"{name}: {counted(number, 'row')}" for name, number in full]
+    where = listed(counts, 6) or "all tables empty"
+    comparison = example.comparison
+    reason = f"{comparison.reason}: " if comparison.reason != "rows" else ""
+    return f"on a variant ({where}): {reason}{describe(comparison)}"
+
+
+def _unpack_example(message: Mapping[str, Any], question: Question) -> Counterexample:
+    """A counterexample as the worker sent it."""
+    rows = [
+        (name, tuple(columns), tuple(tuple(map(unpacked, row)) for row in rows))
+        for name, columns, rows in message["tables"]
+    ]
+    want, got = (tuple(tuple(map(unpacked, row)) for row in message[n]) for n in ("want", "got"))
+    return Counterexample(
+        message["number"],
+        tuple(message["schema"]),
+        tuple(rows),
+        question.params,
+        message["reference"],
+        _unpack(message["comparison"]),
+        want,
+        got,
+    )
+
+
 def with_suite(
     outcome: Outcome, replies: Sequence[tuple[str, Mapping[str, Any]]]
-) -> tuple[Outcome, tuple[str, ...]]:
-    """The outcome after its test suite, and the databases on which its reference did not run.
+) -> tuple[Outcome, bool, tuple[str, ...]]:
+    """The outcome after its test suite, whether it holds there, and where its reference breaks.
 
     A database overturns a PASS where the candidate's result differs there, or where the candidate
     does not run and its reference does. The verdict stays.
@@ -6612,8 +9132,10 @@ def with_suite(
             broken.append(visible(name))
         elif not there.passed:
             detail = f"coincidence: on {visible(name)}: {there.detail[0]}"
-            return outcome._replace(reason="coincidence", detail=(detail,)), tuple(broken)
-    return outcome, tuple(broken)
+            more = outcome.detail[:1] if outcome.reason == "coincidence" else ()
+            changed = outcome._replace(reason="coincidence", detail=(*more, detail))
+            return changed, False, tuple(broken)
+    return outcome, True, tuple(broken)
 
 
 # ---- 13. evidence --------------------------------------------------------------------------------
@@ -6717,7 +9239,7 @@ def render_text(run: Run, style: Style, wrote: Sequence[str] = ()) -> str:
     lines += _breakdowns(run, blank=not lines[-1]) if run.set_name else []
     lines += [*_interval(run), run.signature, _record_reminder(run)]
     lines += [f"wrote {visible(path)}" for path in wrote]
-    lines += [suite_line(run)] if run.suite is not None else []
+    lines += suite_lines(run)
     return "\n".join([*lines, score_line(run)]) + "\n"
 
 
@@ -6760,7 +9282,52 @@ def _verbose_lines(outcome: Outcome) -> list[str]:
     for word in ("missing", "unexpected"):
         rows = getattr(comparison, word) if comparison is not None else ()
         lines += [f"{word}: {show_row(row, SAMPLE_TEXT)} x{n}" for row, n in rows]
+    if outcome.counterexample is not None:
+        lines += _counterexample_lines(outcome.counterexample)
+        lines += ["the same as SQL, for sqlite3:"]
+        lines += [f"    {visible(line)}" for line in counterexample_sql(outcome).splitlines()]
     return [INDENT + line for line in lines]
+
+
+def _counterexample_lines(example: Counterexample) -> list[str]:
+    """The rows of a counterexample and what the two queries return there."""
+    lines = [f"counterexample (variant {example.variant}):"]
+    for name, columns, rows in example.tables:
+        lines.append(f"    {visible(name)} ({', '.join(map(visible, columns))})")
+        lines += [f"        {show_row(row, SAMPLE_TEXT)}" for row in rows] or ["        no rows"]
+    for word, rows in (("wanted", example.want), ("got", example.got)):
+        shown = [show_row(row, SAMPLE_TEXT) for row in rows]
+        lines += [f"    {word}: {row}" for row in shown] or [f"    {word}: no rows"]
+    return lines
+
+
+def counterexample_sql(outcome: Outcome) -> str:
+    """A script for sqlite3 that makes the counterexample and runs the two queries on it."""
+    example = outcome.counterexample
+    assert example is not None
+    lines = [f"{statement.strip()};" for statement in example.schema]
+    for name, columns, rows in example.tables:
+        into = f"INSERT INTO {quoted_name(name)} ({', '.join(map(quoted_name, columns))})"
+        lines += [f"{into} VALUES ({', '.join(map(sql_literal, row))});" for row in rows]
+    for name, cell in example.params.items():
+        lines.append(f".parameter set :{name} {json.dumps(sql_literal(cell))}")
+    for word, sql in (("reference", example.reference), ("candidate", outcome.sql)):
+        lines += [f"-- {word}", f"{without_tail(sql).strip()}\n;"]
+    return "\n".join(lines)
+
+
+def sql_literal(cell: Cell) -> str:
+    """A cell as SQL writes it."""
+    if cell is None:
+        return "NULL"
+    if isinstance(cell, bytes):
+        return f"x'{cell.hex()}'"
+    if isinstance(cell, str):
+        parts = ["'" + part.replace("'", "''") + "'" for part in cell.split("\0")]
+        return " || char(0) || ".join(parts)
+    if isinstance(cell, float) and abs(cell) == INFINITY:
+        return "9e999" if cell > 0 else "-9e999"
+    return repr(cell)
 
 
 def _references(question: Question) -> list[tuple[str, str]]:
@@ -6814,6 +9381,13 @@ def _summary(run: Run) -> list[str]:
     lucky = [o.question.id for o in run.outcomes if o.reason == "coincidence"]
     if lucky:
         lines.append(f"coincidence: {_listed(lucky)}, right on this database only")
+    untried = [o.question.id for o in run.outcomes if o.unvaried]
+    if untried:
+        why = sorted({o.unvaried for o in run.outcomes if o.unvaried})
+        lines.append(f"not tried on variants: {_listed(untried)}: {listed(why, 3)}")
+    sampled = sorted({name for o in run.outcomes for name in o.sampled})
+    if sampled:
+        lines.append(f"what variants know of large tables is a sample: {listed(sampled, 8)}")
     if run.total < run.total_questions:
         lines.append(f"a part of the set: {run.total} of its {run.total_questions} questions")
     return lines
@@ -6921,10 +9495,15 @@ def score_line(run: Run) -> str:
     return f"execution accuracy: {run.passed}/{run.total} ({percent(run.passed, run.total)}){part}"
 
 
-def suite_line(run: Run) -> str:
-    """The share that is right on every database of the test suites."""
-    right = run.suite or 0
-    return f"test-suite accuracy: {right}/{run.total} ({percent(right, run.total)})  [databases]"
+def suite_lines(run: Run) -> list[str]:
+    """The share that is right on variants too, and on every database of the test suites."""
+    variants = f"{counted(run.variants, 'variant')}, seed {SEED}"
+    found = [(run.held, variants)] if run.variants else []
+    found += [(run.suite, "databases")] if run.suite is not None else []
+    return [
+        f"test-suite accuracy: {right}/{run.total} ({percent(right, run.total)})  [{where}]"
+        for right, where in found
+    ]
 
 
 CSV_HEADER = (
@@ -6934,7 +9513,7 @@ CSV_HEADER = (
 
 
 def render_csv(run: Run) -> str:
-    """A row per question, then an empty line and the score."""
+    """A row per question, then an empty line and the scores, execution accuracy last."""
     import csv
     import io
 
@@ -6950,8 +9529,9 @@ def render_csv(run: Run) -> str:
             visible(run.tool), visible(o.question.db), visible(difficulty_of(o.question)),
         )  # fmt: skip
         writer.writerow(map(_defused, map(str, cells)))
-    lines = [f"execution_accuracy,{run.passed}/{run.total}"]
+    lines = [f"accuracy_on_variants,{run.held}/{run.total}"] if run.variants else []
     lines += [f"test_suite_accuracy,{run.suite}/{run.total}"] if run.suite is not None else []
+    lines += [f"execution_accuracy,{run.passed}/{run.total}"]
     lines += [f"interrupted,{run.total} of {run.total_questions}"] if run.partial else []
     return f"{out.getvalue()}\n" + "\n".join(lines) + "\n"
 
@@ -7031,6 +9611,32 @@ def render_reference(question: Question, reply: Mapping[str, Any]) -> str:
         rest = reply["count"] - len(reply["rows"])
         lines += [f"        and {rest:,} more rows"] if rest > 0 else []
     return "\n".join(lines) + "\n"
+
+
+def render_audit(found: Sequence[Audited], name: str) -> str:
+    """A line per finding, and what they come down to."""
+    lines = [f"auditing {counted(len(found), 'question')} on {visible(name)}", ""]
+    width = max((len(visible(a.question.id)) for a in found), default=0)
+    for audited in found:
+        for finding in audited.findings:
+            id = f"{visible(audited.question.id):<{width}}"
+            lines.append(f"  {id}  {finding.word}: {cut(finding.text, 600)}")
+    words = Counter(finding.word for audited in found for finding in audited.findings)
+    lines += [""] if words else []
+    lines += [f"{word}: {number}" for word, number in sorted(words.items())]
+    lines += [""] if words else []
+    return "\n".join([*lines, _audit_line(found)]) + "\n"
+
+
+def _audit_line(found: Sequence[Audited]) -> str:
+    asked = counted(len(found), "question")
+    broken = sum(audited.broken for audited in found)
+    troubled = sum(bool(audited.findings) for audited in found)
+    if not troubled:
+        return f"{asked}: nothing found"
+    number = sum(len(audited.findings) for audited in found)
+    line = f"{asked}: {counted(number, 'finding')} about {troubled} of them"
+    return f"{line}; {counted(broken, 'reference')} broken" if broken else line
 
 
 # ---- 15. terminal and files ----------------------------------------------------------------------
@@ -7535,6 +10141,7 @@ first steps:
   python score_nl2sql.py --answers answers.sql        score it
   python score_nl2sql.py --show-reference --only Q02  look at a reference query and its result
   python score_nl2sql.py --list                       the questions and how results are compared
+  python score_nl2sql.py --audit                      check the references and the data themselves
 
 your own questions, or a published set:
   python score_nl2sql.py --questions mine.sql --db shop.db --list
@@ -7545,7 +10152,8 @@ your own questions, or a published set:
 """
 
 EXIT_CODES = """\
-exit codes: 0 scored, 1 below --fail-under, 2 usage or the run could not be made, 130 interrupted
+exit codes: 0 scored, 1 below --fail-under or a broken reference in an audit, 2 usage or the run
+could not be made, 130 interrupted
 """
 
 
@@ -7607,6 +10215,9 @@ def _add_modes(group: Any) -> None:
     )
     group.add_argument(
         "--show-reference", action="store_true", help="show each reference, its trap and its result"
+    )
+    group.add_argument(
+        "--audit", action="store_true", help="check the references and the data themselves"
     )
     group.add_argument("--list", action="store_true", help="list the questions and their contracts")
     group.add_argument(
@@ -7696,10 +10307,10 @@ def _add_limits(group: Any) -> None:
     group.add_argument(
         "--variants",
         metavar="N",
-        type=int,
-        choices=[0],
-        default=0,
-        help="neighbouring databases to try; this version has none (default: %(default)s)",
+        type=_count_or_none,
+        default=VARIANTS,
+        help="small databases beside the data that every PASS is tried on, 0 for none"
+        " (default: %(default)s)",
     )
 
 
@@ -7744,6 +10355,10 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _count_or_none(text: str) -> int:
+    return 0 if text == "0" else _count(text)
+
+
 def _percentage(text: str) -> Any:
     import argparse
     from fractions import Fraction
@@ -7763,7 +10378,7 @@ def check_args(args: argparse.Namespace) -> None:
     """Raises ScoreError for combinations that make no sense."""
     modes = [
         name
-        for name in ("init_answers", "answers", "show_reference", "list")
+        for name in ("init_answers", "answers", "show_reference", "list", "audit")
         if getattr(args, name)
     ]
     if len(modes) > 1:
@@ -7987,7 +10602,7 @@ def open_scorer(
     archive: Optional[Archive],
 ) -> Iterator[tuple[Scorer, str]]:
     """A scorer on the questions' data, under the limits that were given; and the data's name."""
-    settings = Settings(args.timeout, args.reference_timeout, args.max_rows)
+    settings = Settings(args.timeout, args.reference_timeout, args.max_rows, variants=args.variants)
     workers = min(args.jobs or cores(), len(questions))
     with located_data(args, questions, archive) as data:
         if args.csv not in (None, "-"):
@@ -8079,6 +10694,22 @@ def show_reference(args: argparse.Namespace) -> int:
     return 0
 
 
+def audit(args: argparse.Namespace) -> int:
+    chosen, archive = open_set(args)
+    questions = selected(args, chosen.questions)
+    if is_hidden(chosen, args, sys.stdout):
+        raise ScoreError(f"{chosen.name}: is sealed; --reveal shows its audit outside a terminal")
+    progress = Progress(args.quiet)
+    with open_scorer(args, questions, chosen, archive) as (scorer, name):
+        try:
+            found = scorer.audit(questions, progress.watch)
+        finally:
+            progress.done()
+    text = render_audit(found, name)
+    say(text.rstrip("\n").rpartition("\n")[2] + "\n" if args.quiet else text)
+    return 1 if any(audited.broken for audited in found) else 0
+
+
 def score_answers(args: argparse.Namespace) -> int:
     chosen, archive = open_set(args)
     questions = selected(args, chosen.questions)
@@ -8106,6 +10737,7 @@ def score_answers(args: argparse.Namespace) -> int:
         set_name=about if chosen.name else "",
         partial=scorer.interrupted,
         suite=suite,
+        variants=args.variants,
     )
     return report(run, args, chosen)
 
@@ -8143,10 +10775,12 @@ def _suite_scored(
     if scorer.interrupted:
         return list(outcomes), None, ("the test suites were not finished",)
     checked = []
+    right = 0
     broken: dict[str, tuple[str, ...]] = {}
     for outcome in outcomes:
         if outcome.passed:
-            outcome, names = with_suite(outcome, replies.get(outcome.question.id, ()))
+            outcome, holds, names = with_suite(outcome, replies.get(outcome.question.id, ()))
+            right += holds
             broken.update({outcome.question.id: names} if names else {})
         checked.append(outcome)
     warnings = []
@@ -8157,7 +10791,6 @@ def _suite_scored(
     if broken:
         where = listed(sorted({name for names in broken.values() for name in names}), 8)
         warnings.append(f"question {listed(list(broken))}: the reference does not run on {where}")
-    right = sum(o.passed and o.reason != "coincidence" for o in checked)
     return checked, right, tuple(warnings)
 
 
@@ -8184,7 +10817,7 @@ def signature_facts(
         "db": digest[:12],
         **({"suite": str(suite)} if suite else {}),
         "scorer": scorer_version(),
-        "variants": "0",
+        "variants": str(scorer.settings.variants),
         "seed": str(SEED),
         **changed,
         "sqlite": sqlite_version,
@@ -8246,6 +10879,8 @@ def run_command(args: argparse.Namespace) -> int:
         return list_questions(args)
     if args.show_reference:
         return show_reference(args)
+    if args.audit:
+        return audit(args)
     if args.answers:
         return score_answers(args)
     raise ScoreError(

@@ -70,11 +70,92 @@ def ten_questions(folder, rounds):
     floor, ours = best(
         [
             lambda: run(sys.executable, "-c", "import sqlite3", cwd=folder),
-            lambda: run(sys.executable, program, "--answers", answers, cwd=folder),
+            lambda: run(sys.executable, program, "--answers", answers, "--variants", "0", cwd=folder),
         ],
         rounds * 5,
     )
     print(f"ten questions: {ours:.3f} s, bare interpreter {floor:.3f} s: +{ours - floor:.3f} s (0.15)")
+
+
+def first_rewrites(folder):
+    """For each of the ten questions, the first of its rewrites, as an answers file."""
+    with open(os.path.join(ROOT, "tests", "rewrites.json"), encoding="utf-8") as file:
+        rows = json.load(file)
+    first = {row["question"]: row["sql"] for row in reversed(rows) if row["question"].startswith("Q")}
+    path = os.path.join(folder, "rewrites.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(first, file)
+    return path
+
+
+def variants(folder, rounds):
+    """What the variants of the ten questions add to a run, and what one costs on a real set."""
+    program = os.path.join(ROOT, "score_nl2sql.py")
+    command = [sys.executable, program, "--answers", first_rewrites(folder)]
+    told = run(*command, cwd=folder)
+    assert f"test-suite accuracy: 10/10 (100%)  [{scorer.VARIANTS} variants" in told, told[-400:]
+    works = [lambda n=n: run(*command, "--variants", n, cwd=folder) for n in ("0", str(scorer.VARIANTS))]
+    floor, ours = best(works, rounds * 5)
+    print(f"ten questions, {scorer.VARIANTS} variants each: +{ours - floor:.3f} s (0.3)")
+    data = os.path.join(os.path.dirname(ROOT), "shared", "data", "geography")
+    if os.path.isdir(data):
+        print(f"geography: {1000 * seconds_of_a_variant(data):.2f} ms a variant (2)")
+
+
+def seconds_of_a_variant(data):
+    """On one worker, the rewrites of the real set's references: no variant tells them apart."""
+    with open(os.path.join(data, "questions.json"), "rb") as file:
+        by_id = {f"geography:{q.id}": q for q in scorer.read_questions(file.read(), "questions.json").questions}
+    with open(os.path.join(ROOT, "tests", "rewrites.json"), encoding="utf-8") as file:
+        rows = [row for row in json.load(file) if row["question"] in by_id]
+    pairs = [(by_id[row["question"]]._replace(id=row["id"]), scorer.Answer(row["sql"], 1)) for row in rows]
+    times, tried = [], 0
+    with scorer.readable(os.path.join(data, "geography.sqlite")) as database:
+        for number in (0, scorer.VARIANTS):
+            settings = scorer.Settings(variants=number)
+            with scorer.Scorer({"": [database]}, settings) as desk:
+                desk.score(pairs[:1])  # the worker is up
+                begun = time.perf_counter()
+                outcomes = desk.score(pairs)
+                times.append(time.perf_counter() - begun)
+                tried = sum(outcome.variants for outcome in outcomes)
+    return (times[1] - times[0]) / tried
+
+
+def large_database(folder, rows=8_000_000):
+    """What variants add to a question on about a gigabyte, which is sampled."""
+    path = os.path.join(folder, "large.sqlite")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT, city TEXT)")
+        connection.execute(
+            "CREATE TABLE sale (id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customer (id),"
+            " sku TEXT, qty INTEGER, price REAL, status TEXT, sold_at TEXT, note TEXT)"
+        )
+        count = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
+        connection.execute(
+            f"{count.format(300_000)} INSERT INTO customer SELECT i, 'name ' || i, 'city ' || i % 500 FROM n"
+        )
+        connection.execute(
+            f"{count.format(rows)} INSERT INTO sale SELECT i, 1 + i * 7919 % 300000, 'SKU-' || i % 9973, i % 9,"
+            " ROUND(i % 10007 * 0.37, 2), CASE i % 5 WHEN 0 THEN 'void' ELSE 'paid' END,"
+            " datetime('2022-01-01', '+' || i % 1500000 || ' minutes'),"
+            " 'a note about sale number ' || i || ', of no further interest' FROM n"
+        )
+        connection.commit()
+    question = scorer.Question("L1", "?", "", "SELECT COUNT(*) FROM sale WHERE id <= 1000 AND status <> 'void'")
+    sql = "SELECT COUNT(*) FROM sale s JOIN customer c ON c.id = s.customer_id WHERE s.id <= 1000 AND status = 'paid'"
+    times = []
+    with scorer.readable(path) as database:
+        for number in (0, scorer.VARIANTS):
+            settings = scorer.Settings(variants=number)
+            with scorer.Scorer({"": [database]}, settings) as desk:
+                begun = time.perf_counter()
+                (outcome,) = desk.score([(question, scorer.Answer(sql, 1))])
+                times.append(time.perf_counter() - begun)
+                assert outcome.passed and outcome.counterexample is None, outcome
+    size = os.path.getsize(path) / 1e9
+    print(f"a database of {size:.2f} GB: variants add {times[1] - times[0]:.2f} s to a question (2)")
 
 
 class Pair:
@@ -287,10 +368,14 @@ def largest(command, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--large", action="store_true", help="try a gigabyte too")
+    args = parser.parse_args()
+    rounds = args.rounds
     print(f"Python {scorer.python_version()}, SQLite {sqlite3.sqlite_version}; bounds in brackets")
     with tempfile.TemporaryDirectory() as folder:
         ten_questions(folder, rounds)
+        variants(folder, rounds)
+        large_database(folder, 8_000_000 if args.large else 200_000)
         whole_set(folder, rounds)
         geography(rounds)
         path = big_database(folder)

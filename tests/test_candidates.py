@@ -52,6 +52,12 @@ class Candidates(unittest.TestCase):
             with self.subTest(question=case["question"], style=case["style"]):
                 self.assertEqual(outcome.reason, "", outcome.detail)
 
+    def test_right_ones_are_right_on_variants_too(self):
+        for case, outcome in self.right:
+            with self.subTest(question=case["question"], style=case["style"]):
+                self.assertGreater(outcome.variants, 0, outcome.unvaried)
+                self.assertIsNone(outcome.counterexample, outcome.detail)
+
     def test_wrong_ones_fail_and_name_their_traps(self):
         for case, outcome in self.wrong:
             with self.subTest(question=case["question"], style=case["style"]):
@@ -113,11 +119,15 @@ class Geography(unittest.TestCase):
             for i, sql in enumerate(record["variants"])
         ]
         self.assertGreater(len(pairs), 10)
-        apart = {o.question.id: o for o in self.score(pairs) if not o.passed}
+        outcomes = self.score(pairs)
+        apart = {o.question.id: o for o in outcomes if not o.passed}
         self.assertEqual(set(apart), {"38.0", "94.0"})
         self.assertEqual(apart["38.0"].reason, "reference_error")
         self.assertEqual(apart["94.0"].reason, "duplicates")
         self.assertIn("got 1 row, wanted 4 rows; missing ('missouri') x3", apart["94.0"].detail[0])
+        reasons = {o.question.id: o.reason for o in outcomes}
+        for id in ("54.0", "116.0", "116.1"):  # right on any data
+            self.assertEqual(reasons[id], "", id)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,7 @@ IDS = list(TEXTS)
 SQL = {question.id: question.sql for question in scorer.QUESTIONS}
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n"
 NOT_ONE_LINE = "SELECT 'x' || char(10) || '  PASS  Q02  forged' || char(10) || 'execution accuracy'"
+FEW = "CASE WHEN (SELECT COUNT(*) FROM orders) < 100"  # as on a variant
 STRANGE = "SELECT 'a' || char(0) || char(27) || '[31m' || char(65534) || ']]>' AS n"
 SNOWMAN = "SELECT 'na\u00efve \u2603' AS n"
 
@@ -82,6 +83,8 @@ MIXED = {
     "Q07": "SELECT channel FROM customers_v2;",
 }
 MIXED_VERDICTS = ["PASS"] * 5 + ["FAIL", "ERROR", "PASS", "PASS", "SKIP"]
+MIXED_SCORES = "accuracy_on_variants,7/10\nexecution_accuracy,7/10\n"
+DATA_ALONE = ("--variants", "0")  # where being right by luck is beside the point
 
 
 
@@ -346,19 +349,26 @@ class Report(Scratch):
             r"95%.*interval|interval.*95%",
             r"\|.*python",
             "--tool",
+            "^test-suite accuracy",
             "^execution",
         )
         at = [
             [i for i, line in enumerate(self.lines) if re.search(pattern, line, re.I)]
             for pattern in patterns
         ]
-        self.assertEqual([len(found) for found in at], [1] * 5, at)
+        self.assertEqual([len(found) for found in at], [1] * 6, at)
         self.assertEqual(at, sorted(at))
         self.assertEqual(at[-1], [len(self.lines) - 1])
 
-    def test_last_line(self):
+    def test_last_two_lines(self):
+        self.assertEqual(self.lines[-2], "test-suite accuracy: 7/10 (70%)  [40 variants, seed 1]")
         self.assertEqual(self.lines[-1], "execution accuracy: 7/10 (70%)")
         self.assertTrue(self.ended.out.endswith("(70%)\n"))
+
+    def test_without_variants_there_is_no_line_of_them(self):
+        ended = call("--answers", "mixed.sql", *DATA_ALONE)
+        lines = [x.replace("variants:0|", "variants:40|") for x in ended.out.splitlines()]
+        self.assertEqual(lines, [*self.lines[:-2], self.lines[-1]])
 
     def test_interval(self):
         rows = [
@@ -407,7 +417,9 @@ class Report(Scratch):
                 self.assertEqual(last_line(ended.out), "execution accuracy: 7/10 (70%)")
 
     def test_what_comes_back_is_escaped(self):
-        sql = {**SQL, "Q01": NOT_ONE_LINE, "Q02": STRANGE, "Q03": 'SELECT "a\nPASS  Q04" FROM x'}
+        sql = {**SQL, "Q01": NOT_ONE_LINE, "Q02": STRANGE, "Q03": 'SELECT "a\nPASS  Q04" FROM x',
+               "Q05": SQL["Q05"].replace("c.plan_tier,", f"{FEW} THEN ({STRANGE}) ELSE c.plan_tier END,", 1),
+               "Q08": f"SELECT {FEW} THEN ({NOT_ONE_LINE}) ELSE ({SQL['Q08']}) END AS n"}  # fmt: skip
         self.put("strange.sql", answers_text(sql))
         ended = call("--answers", "strange.sql", "--csv", "strange.csv")
         want = dict.fromkeys(IDS, "PASS")
@@ -418,9 +430,14 @@ class Report(Scratch):
             with self.subTest(name):
                 self.assertNotRegex(text, "[\x00-\x09\x0b-\x1f\x7f\ufffe]")
                 self.assertIn("]]>", text, "nothing is lost behind the NUL")
-        for lines in details(ended.out).values():
+        for question, lines in details(ended.out).items():
             self.assertLessEqual(len(lines), 2)
-        self.assertEqual(len(table.splitlines()), 13)
+            self.assertEqual("coincidence: on a variant" in "".join(lines), question in ("Q05", "Q08"))
+        self.assertEqual(len(table.splitlines()), 14)
+        shown = call("--answers", "strange.sql", "-v").out
+        self.assertEqual(verdicts(shown), want)
+        self.assertIn("counterexample (variant ", shown)
+        self.assertNotRegex(shown, "[\x00-\x09\x0b-\x1f\x7f\ufffe]")
 
     def test_four_different_reasons(self):
         """A wrong row, an unknown column, an endless query, a broken reference."""
@@ -502,7 +519,7 @@ class Report(Scratch):
         for name, sql, reason, _ in rows:
             with self.subTest(name):
                 self.put("one.sql", answers_text({"Q01": sql}))
-                ended = call("--answers", "one.sql", "--only", "Q01")
+                ended = call("--answers", "one.sql", "--only", "Q01", *DATA_ALONE)
                 shown = " ".join(details(ended.out)["Q01"]).strip()
                 self.assertEqual(shown.partition(":")[0], reason, ended.out)
 
@@ -524,7 +541,7 @@ class Signature(Scratch):
             ("another file and folder", ("--db", Path("copy", "nl2sql-eval.db"))),
             ("SQLite's own counters", ("--db", "touched.db")),
             ("tool, -v, colour", ("--tool", "x", "-v", "--color", "always")),
-            ("the default variants", ("--variants", "0")),
+            ("the default variants", ("--variants", "40")),
             ("nothing answered", ()),
         ]
         for name, argv in rows:
@@ -536,7 +553,12 @@ class Signature(Scratch):
     def test_another_measure_another_line(self):
         make_messy_schema.build("other.db", seed=99)
         first = signature_of(call("--answers", "none.sql").out)
-        for name, argv in (("data", ("--db", "other.db")), ("questions", ("--only", "Q01"))):
+        for name, argv in (
+            ("data", ("--db", "other.db")),
+            ("questions", ("--only", "Q01")),
+            ("variants", ("--variants", "39")),
+            ("no variants", DATA_ALONE),
+        ):
             with self.subTest(name):
                 self.assertNotEqual(signature_of(call("--answers", "none.sql", *argv).out), first)
 
@@ -547,7 +569,7 @@ class Signature(Scratch):
         digest = hashlib.sha256(data).hexdigest()
         python = ".".join(map(str, sys.version_info[:3]))
         self.assertIn(digest[:8], line)
-        self.assertRegex(line, r"variants:0\|seed:\d")
+        self.assertRegex(line, r"\|variants:40\|seed:1\|")
         self.assertTrue(line.endswith(f"sqlite:{sqlite3.sqlite_version}|python:{python}"), line)
         for path in (str(self.folder), self.folder.name, ".sql", ".db", os.sep + "t"):
             self.assertNotIn(path, line)
@@ -606,6 +628,10 @@ class Selecting(Scratch):
                     last.startswith(f"execution accuracy: {len(ids)}/{len(ids)} (100%)"), last
                 )
                 self.assertRegex(last, part)
+                self.assertEqual(
+                    ended.out.splitlines()[-2],
+                    f"test-suite accuracy: {len(ids)}/{len(ids)} (100%)  [40 variants, seed 1]",
+                )
                 self.assertRegex(signature_of(ended.out), part)
 
     def test_all_ten_chosen_is_a_whole_run(self):
@@ -628,14 +654,14 @@ class Selecting(Scratch):
         for name, answers, argv, want in rows:
             with self.subTest(name):
                 self.assertEqual(call("--answers", answers, "-q", *argv), (0, want, ""))
-        self.assertTrue(Path("q.csv").read_text().endswith("execution_accuracy,7/10\n"))
+        self.assertTrue(Path("q.csv").read_text().endswith(f"\n\n{MIXED_SCORES}"))
 
     def test_verbose(self):
         plain = call("--answers", "mixed.sql")
         ended = call("--answers", "mixed.sql", "-v")
         self.assertScored(ended)
         self.assertEqual(verdicts(ended.out), verdicts(plain.out))
-        self.assertEqual(last_line(ended.out), last_line(plain.out))
+        self.assertEqual(ended.out.splitlines()[-2:], plain.out.splitlines()[-2:])
         self.assertIn(MIXED["Q06"], ended.out)
         for line in SQL["Q06"].splitlines():
             self.assertIn(f"{line}\n", ended.out)
@@ -708,7 +734,7 @@ class Showing(Scratch):
         for example in examples:
             self.assertLess(ended.out.index(f"python score_nl2sql.py {example}"), options)
         self.assertRegex(ended.out, r"(?is)exit codes.*0.*1.*--fail-under.*2.*130")
-        for default in ("nl2sql-eval.db", "30", "300", "5000000"):
+        for default in ("nl2sql-eval.db", "30", "300", "5000000", "40"):
             self.assertRegex(ended.out, rf"default: {default}\)")
 
     def test_every_option_is_in_the_help(self):
@@ -745,17 +771,18 @@ class Showing(Scratch):
 
 class Csv(Scratch):
     def table(self, text):
-        body, empty, total = text.rstrip("\n").rsplit("\n", 2)
-        return list(csv.reader(io.StringIO(body + "\n", newline=""))), empty, total
+        """The rows of the questions, and the lines of the scores."""
+        body, _, scores = text.partition("\n\n")
+        return list(csv.reader(io.StringIO(body + "\n", newline=""))), scores
 
     def check(self, text):
-        rows, empty, total = self.table(text)
+        rows, scores = self.table(text)
         self.assertEqual(text.splitlines()[0].split(",")[:4],
                          ["question_id", "question", "verdict", "detail"])  # fmt: skip
         self.assertEqual([row[:3] for row in rows[1:]],
                          [[q, TEXTS[q], v] for q, v in zip(IDS, MIXED_VERDICTS)])  # fmt: skip
         self.assertEqual({len(row) for row in rows}, {len(rows[0])})
-        self.assertEqual((empty, total), ("", "execution_accuracy,7/10"))
+        self.assertEqual(scores, MIXED_SCORES)
         self.assertEqual(text.count("\n\n"), 1)
 
     def test_file(self):
@@ -957,9 +984,10 @@ class Refusals(Scratch):
         ("reference timeout 0", (*ANSWERS, "--reference-timeout", "0"), ["--reference-timeout"]),
         ("max-rows 0", (*ANSWERS, "--max-rows", "0"), ["--max-rows"]),
         ("max-rows text", (*ANSWERS, "--max-rows", "1.5"), ["--max-rows"]),
-        ("variants 1", (*ANSWERS, "--variants", "1"), ["--variants"]),
         ("variants below 0", (*ANSWERS, "--variants", "-1"), ["--variants"]),
-        ("variants text", (*ANSWERS, "--variants", "some"), ["--variants"]),
+        ("variants text", (*ANSWERS, "--variants", "some"), ["--variants", "some"]),
+        ("variants fraction", (*ANSWERS, "--variants", "1.5"), ["--variants"]),
+        ("variants empty", (*ANSWERS, "--variants", ""), ["--variants"]),
         ("fail-under -1", (*ANSWERS, "--fail-under", "-1"), ["--fail-under"]),
         ("fail-under 101", (*ANSWERS, "--fail-under", "101"), ["--fail-under"]),
         ("fail-under above 100", (*ANSWERS, "--fail-under", "100.0000001"), ["--fail-under"]),
@@ -1016,7 +1044,8 @@ class Refusals(Scratch):
     def test_accepted(self):
         """The other side of the table: what looks alike and is right."""
         rows = [
-            ("variants 0", ("--variants", "0")),
+            ("variants 0", DATA_ALONE),
+            ("variants 1", ("--variants", "1")),
             ("timeout below a second", ("--timeout", "0.5")),
             ("max-rows 1", ("--max-rows", "1")),
             ("reference timeout", ("--reference-timeout", "10")),
@@ -1362,7 +1391,7 @@ class Processes(Scratch):
     def test_spaces_in_paths_and_standard_input(self):
         ended = self.ended("spaces")
         self.assertEqual(ended.code, 0, ended)
-        self.assertTrue(ended.out.endswith("\n\nexecution_accuracy,7/10\n"))
+        self.assertTrue(ended.out.endswith(f"\n\n{MIXED_SCORES}"))
         self.assertEqual(last_line(ended.err), "execution accuracy: 7/10 (70%)")
         files = sorted(os.listdir("sp ace #1"))
         self.assertEqual(files, ["my data.db", "score_nl2sql.py"])

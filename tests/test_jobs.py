@@ -220,8 +220,11 @@ class Program:
         return Ended(code, *((data or b"").decode("utf-8", "replace") for data in (out, err)), left, files)
 
 
-def write_set(name, rows):
-    """A set and its answers, from (id, db, reference, candidate, more); their paths."""
+def write_set(name, rows, variants=0):
+    """A set and its answers, from (id, db, reference, candidate, more); the options for them.
+
+    Answers here are often right by luck, so nothing is tried on variants unless that is the point.
+    """
     with open(f"{name}.jsonl", "w", encoding="utf-8") as asked, open(f"{name}.answers", "w", encoding="utf-8") as told:
         for id, db, reference, candidate, *more in rows:
             record = {"id": id, "question": "?", "sql": reference, "db_id": db}
@@ -229,7 +232,8 @@ def write_set(name, rows):
             print(json.dumps(record), file=asked)
             if candidate is not None:
                 print(json.dumps({"id": id, "sql": candidate}), file=told)
-    return "--questions", f"{name}.jsonl", "--answers", f"{name}.answers", "--db-root", "dbs"
+    files = "--questions", f"{name}.jsonl", "--answers", f"{name}.answers"
+    return *files, "--db-root", "dbs", "--variants", variants
 
 
 def scored_rows(path):
@@ -267,9 +271,9 @@ class WithData(unittest.TestCase):
         with contextlib.closing(sqlite3.connect(os.path.join("dbs", name, f"{name}.sqlite"))) as connection:
             connection.executescript(script)
 
-    def score(self, pairs, jobs=1, timeout=20.0, watch=lambda _: None, **limits):
+    def score(self, pairs, jobs=1, timeout=20.0, watch=lambda _: None, variants=0, **limits):
         """The outcomes of one run in this process; whether it was interrupted is in self.desk."""
-        settings = scorer.Settings(timeout=timeout, **limits)
+        settings = scorer.Settings(timeout=timeout, variants=variants, **limits)
         with scorer.Scorer(self.databases, settings, jobs) as self.desk:
             return self.desk.score(pairs, watch)
 
@@ -366,31 +370,68 @@ MIX = (
 )  # fmt: skip
 
 
+LUCK = (
+    ("L01", "shop", "SELECT COUNT(*) FROM item", "SELECT 5", "coincidence"),
+    ("L02", "shop", "SELECT id FROM item WHERE price > 2", "SELECT id FROM item WHERE price > 2.4", "coincidence"),
+    ("L03", "shop", "SELECT price FROM item WHERE kind = 'lid'", "SELECT DISTINCT price FROM item WHERE kind = 'lid'", "coincidence"),
+    (
+        "L04", "shop", "SELECT kind FROM item GROUP BY kind ORDER BY SUM(price) DESC",
+        "SELECT kind FROM item GROUP BY kind ORDER BY MAX(price) DESC", "coincidence",
+    ),
+    ("L05", "lab", "SELECT COUNT(*) FROM probe WHERE id <= 60", "SELECT COUNT(id) FROM probe", "coincidence"),
+    ("L06", "shop", "SELECT MAX(id) FROM item WHERE id > 9", "SELECT NULL", "coincidence"),
+    ("L07", "shop", ["SELECT 5, 5", "SELECT COUNT(*) FROM item"], "SELECT 3 + 2", "coincidence"),
+    (
+        "L08", "shop", "SELECT COUNT(*) FROM item",  # it needs more than a share of memory there
+        f"SELECT CASE WHEN (SELECT COUNT(*) FROM item) = 5 THEN 5 ELSE ({hungry(110)}) END", "coincidence",
+    ),
+    ("R01", "shop", "SELECT kind, COUNT(*) FROM item GROUP BY kind", "SELECT kind, SUM(1) FROM item GROUP BY kind", ""),
+    ("R02", "shop", "SELECT MAX(price) FROM item", "SELECT price FROM item ORDER BY price DESC LIMIT 1", ""),
+    ("R03", "lab", "SELECT id FROM probe ORDER BY kind", "SELECT id FROM probe ORDER BY kind, id DESC", ""),
+    ("R04", "shop", "SELECT MAX(id) FROM item WHERE id > 9", "SELECT MAX(id) FROM item WHERE NOT id <= 9", "vacuous"),
+    ("R05", "shop", "SELECT 1", "SELECT COUNT(*) FROM sqlite_master", ""),
+    ("F01", "shop", "SELECT id FROM item", "SELECT id + 1 FROM item", "rows"),
+    ("E01", "lab", "SELECT COUNT(*) FROM probe", "SELECT nothing FROM probe", "sql_error"),
+)  # fmt: skip
+
+
 @unittest.skipUnless(LINUX, "reads /proc")
 class Agreement(WithData):
     """Verdicts, reasons, details and their order do not depend on the number of workers."""
 
-    def test_any_number_and_both_kinds_of_worker(self):
-        rows = [row[:4] + row[5:] for row in MIX]
-        options = *write_set("mix", rows), "--timeout", "0.3", "--max-rows", "50000"
+    def check(self, rows, options, runs, before=""):
+        """Each run, by its number of workers and their kind, ends as the rows say, and as the first did."""
         seen = []
         # Two at a time: a busy machine changes no verdict either.
-        for runs in ((("1", ""), ("2", "")), (("3", ""), ("4", SPAWNED)), (("8", ""),)):
+        for two in runs:
             started = [
-                Program(*options, "--jobs", jobs, "--csv", f"{jobs}.csv", before=CRASHING + kind)
-                for jobs, kind in runs
+                Program(*options, "--jobs", jobs, "--csv", f"{jobs}.csv", before=before + kind)
+                for jobs, kind in two
             ]
-            for (jobs, _), ended in zip(runs, [program.end() for program in started]):
+            for (jobs, _), ended in zip(two, [program.end() for program in started]):
                 with self.subTest(jobs=jobs):
                     self.assertClean(ended)
                     self.assertEqual(ended.err, "")
                     table = scored_rows(f"{jobs}.csv")
-                    found = [(row[0], row[4]) for row in table[1 : len(MIX) + 1]]
-                    self.assertEqual(found, [(row[0], row[4]) for row in MIX])
+                    found = [(row[0], row[4]) for row in table[1 : len(rows) + 1]]
+                    self.assertEqual(found, [(row[0], row[4]) for row in rows])
                     # Somebody may be working on the scorer meanwhile.
-                    report = re.sub(r"scorer:[^|]*|wrote \d\.csv", "", ended.out)
+                    report = re.sub(r"scorer:[^|]*|wrote \d\.csv|\d+\.\d{3} s", "", ended.out)
                     seen = seen or [table, report]
                     self.assertEqual([table, report], seen)
+        return seen[1]
+
+    def test_any_number_and_both_kinds_of_worker(self):
+        options = *write_set("mix", [row[:4] + row[5:] for row in MIX]), "--timeout", "0.3", "--max-rows", "50000"
+        runs = (("1", ""), ("2", "")), (("3", ""), ("4", SPAWNED)), (("8", ""),)
+        self.check(MIX, options, runs, CRASHING)
+
+    def test_on_variants(self):
+        """Nor do counterexamples, which -v shows to the last row."""
+        options = *write_set("luck", [row[:4] + row[5:] for row in LUCK], 40), "-v"
+        report = self.check(LUCK, options, ((("1", ""), ("2", SPAWNED)), (("3", ""), ("8", ""))))
+        lucky = sum(row[4] == "coincidence" for row in LUCK)
+        self.assertEqual(report.count("counterexample (variant "), lucky)
 
     def test_a_limit_that_was_measured(self):
         """Five times what a slow reference took is another number each time; no detail may show it."""
@@ -599,6 +640,15 @@ class FromOutside(WithData):
         slow = count(900_000) + "SELECT COUNT(*) * 0 + 2 FROM r"
         asked = pair(question("Q1", "SELECT 1", traps=(scorer.Trap("lure", "why", slow),)), "SELECT 2")
         self.assertEqual(self.hit([asked], "trap", signal.SIGKILL)[0].traps, ("lure",))
+
+    def test_while_variants_are_tried(self):
+        """Once more, from the first on: the same counterexample as without it."""
+        slow = count(90_000) + "SELECT MAX(x) * 0 FROM r"
+        asked = pair(question("Q1", "SELECT COUNT(*) FROM probe WHERE kind > 0"), f"SELECT 40 + ({slow})")
+        first = self.score([asked], variants=40)[0]
+        self.assertEqual(first.reason, "coincidence")
+        again = self.hit([asked], "variants", signal.SIGKILL, variants=40)[0]
+        self.assertEqual((again.detail, again.counterexample), (first.detail, first.counterexample))
 
     @long
     def test_while_results_are_compared(self):
@@ -834,7 +884,7 @@ class Interrupted(WithData):
         rows = [(f"Q{i:03}", "shop" if i % 2 else "lab", "SELECT 1", ENDLESS) for i in range(200)]
         for i in range(12):
             rows[i] = (*rows[i][:3], f"SELECT {int(i % 4 != 3)}")
-        options = *write_set("many", rows), "--timeout", "600", "--jobs", "2", "--csv", "many.csv"
+        options = *write_set("many", rows, 40), "--timeout", "600", "--jobs", "2", "--csv", "many.csv"
         with Terminal(100) as terminal:
             program = Program(*options, stderr=terminal.end, preexec_fn=terminal.controlling)
             terminal.read_until(program, b"12/200 done")
@@ -848,7 +898,8 @@ class Interrupted(WithData):
             [(row[0], row[2]) for row in table[1:13]],
             [(f"Q{i:03}", "FAIL" if i % 4 == 3 else "PASS") for i in range(12)],
         )
-        self.assertEqual(table[13:], [[], ["execution_accuracy", "9/12"], ["interrupted", "12 of 200"]])
+        scores = [["accuracy_on_variants", "9/12"], ["execution_accuracy", "9/12"]]
+        self.assertEqual(table[13:], [[], *scores, ["interrupted", "12 of 200"]])
 
     def test_before_anything_is_done(self):
         rows = [(f"Q{i}", "lab", "SELECT 1", ENDLESS) for i in range(4)]

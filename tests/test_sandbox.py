@@ -232,6 +232,9 @@ def wrong_table(run: Run, expected: Expected) -> Iterable[str]:
     passed = sum(row["verdict"] == "PASS" for row in rows.values())
     if run.table[-1] != ["execution_accuracy", f"{passed}/{len(QUESTIONS)}"]:
         yield f"CSV ends with {run.table[-1]!r:.200}, not {passed}/{len(QUESTIONS)}"
+    held = passed - sum(row["reason"] == "coincidence" for row in rows.values())
+    if run.table[-2] != ["accuracy_on_variants", f"{held}/{len(QUESTIONS)}"]:
+        yield f"before it {run.table[-2]!r:.200}, not {held}/{len(QUESTIONS)}"
 
 
 def wrong_report(run: Run, expected: Expected) -> Iterable[str]:
@@ -407,6 +410,38 @@ class TestAttacks(SandboxTest):
         answers = {**REFERENCES, "Q01": series.format(1001), "Q02": series.format(1000)}
         run = score(answers, str(self.db), "--max-rows", "1000")
         self.fine(trouble(run, {"Q01": {"too_large"}, "Q02": {"rows"}}))
+
+
+class TestVariants(SandboxTest):
+    """Right on the data, hostile on the small databases that a PASS is tried on beside it."""
+
+    SMALL = "(SELECT COUNT(*) FROM orders) < 500"
+    EITHER = "SELECT CASE WHEN {small} THEN ({attack}) ELSE ({right}) END AS n"
+    BOTH = "SELECT * FROM ({right}) UNION ALL SELECT * FROM ({attack} LIMIT -({small}))"
+    SERIES = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c"
+    FORGED = "SELECT char(27) || '[31m' || char(8238) || char(10) || '  PASS  Q10  x' || char(0)"
+    # What does not end there or fails there is no difference; what comes back may be one.
+    ATTACKS = (
+        ("endless", EITHER, f"SELECT MAX(x) FROM ({SERIES})", ""),
+        ("rows without end", BOTH, SERIES, ""),
+        ("too large a cell", EITHER,
+         "SELECT REPLACE(PRINTF('%.*c', 900, 'x'), 'x', PRINTF('%.*c', 90000, 'y'))", ""),
+        ("an error", EITHER, "SELECT ABS(-9223372036854775807 - 1)", ""),
+        ("a long text", EITHER, "SELECT PRINTF('%.*c', 5000000, '=')", "coincidence"),
+        ("forged lines", EITHER, FORGED, "coincidence"),
+    )
+
+    def test_in_a_batch(self) -> None:
+        narrow = [qid for qid in QUESTIONS if qid not in WIDE][:len(self.ATTACKS)]
+        answers = {qid: form.format(small=self.SMALL, attack=attack, right=REFERENCES[qid])
+                   for qid, (_, form, attack, _) in zip(narrow, self.ATTACKS)}
+        run = score({**REFERENCES, **answers}, str(self.db))
+        self.fine(trouble(run, {}))
+        at = run.table[0].index("reason")
+        reasons = {row[0]: row[at] for row in run.table if len(row) > at}
+        for qid, (name, _, _, reason) in zip(narrow, self.ATTACKS):
+            with self.subTest(name):
+                self.assertEqual(reason, reasons[qid], run.out)
 
 
 class TestOddities(SandboxTest):

@@ -28,7 +28,8 @@ from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [ROOT, os.path.join(ROOT, "tests")]
-from calling import Ended, call, environment, folder_of_its_own, last_line, workers_kept  # noqa: E402
+import calling  # noqa: E402
+from calling import Ended, environment, folder_of_its_own, last_line, workers_kept  # noqa: E402
 
 import score_nl2sql as scorer  # noqa: E402
 
@@ -42,6 +43,12 @@ FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 ENDLESS = f"{FOREVER} SELECT COUNT(*) FROM n"
 PASSWORD = "open sesame 7"
 SERIES = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
+
+
+def call(*argv, **options):
+    """The command in this process; answers here are often right by luck, so without variants."""
+    alone = ("--variants", "0") if "--answers" in argv and "--variants" not in argv else ()
+    return calling.call(*argv, *alone, **options)
 
 
 def start(*argv, env=None, **options):
@@ -867,6 +874,24 @@ class Suites(Scratch):
         ended = self.suite("SELECT a FROM t WHERE a = 2", "SELECT a FROM t WHERE a = 3")
         self.assertVerdicts(ended, "PASS coincidence")
 
+    def test_beside_variants(self):
+        self.database("root/X/X.sqlite", 1)
+        self.database("root/X/other1.sqlite", 1)
+        self.database("root/X/other2.sqlite", 2)
+        questions = [{"sql": "SELECT a FROM t", "db_id": "X"}, {"sql": "SELECT a FROM t WHERE a > 0", "db_id": "X"}]
+        argv = ("--db-root", "root", "--suite", "--variants", "40", "--csv", "s.csv")
+        ended = self.score(questions, ["SELECT 1", "SELECT a FROM t"], *argv)
+        self.assertVerdicts(ended, "PASS coincidence", "PASS coincidence")
+        first, second = (lines for _, lines in shown(ended.out).values())
+        self.assertEqual([word in line for line, word in zip(first, ("on a variant (", "other2.sqlite"))], [True, True], first)
+        self.assertEqual([line.partition(" (")[0] for line in second], ["coincidence: on a variant"])
+        self.assertEqual(
+            ended.out.splitlines()[-3:],
+            ["test-suite accuracy: 0/2 (0%)  [40 variants, seed 1]", "test-suite accuracy: 1/2 (50%)  [databases]", "execution accuracy: 2/2 (100%)"],
+        )
+        scores = ["accuracy_on_variants,0/2", "test_suite_accuracy,1/2", "execution_accuracy,2/2"]
+        self.assertEqual(Path("s.csv").read_text().splitlines()[-4:], ["", *scores])
+
     def test_with_a_part_a_file_and_quiet(self):
         self.database("root/X/X.sqlite", 1)
         self.database("root/X/other1.sqlite", 1)
@@ -1372,6 +1397,16 @@ class Sealed(ZipCase):
                 self.assertRefused(ended)
                 self.assertHushed(ended.err)
 
+    def test_counterexamples_do_not_tell_either(self):
+        self.put("lucky.jsonl", json.dumps({"id": "S6", "sql": "SELECT CASE MIN(b) WHEN 2 THEN 3 ELSE 1 END FROM hushtab"}))
+        argv = ("--only", "S6", "--variants", "40", "--csv", "scores.csv")
+        for more in ((), ("-v",), ("--suite",)):
+            with self.subTest(more):
+                ended = self.run_sealed(*argv, *more, mode=("--answers", "lucky.jsonl"))
+                self.assertScore(ended, "1/1 (100%)  [1 of 6 questions]")
+                self.assertIn(",coincidence,", Path("scores.csv").read_text())
+                self.assertHushed(ended.out, ended.err, Path("scores.csv").read_text())
+
     def test_warnings_do_not_tell_either(self):
         text = "-- S1: hush text?\n--   db: d\nSELECT hushcol FROM hushtab;\n"
         text += "-- S2: hush two?\n--   db: d\nSELECT '\n-- S3: hush three?\n';\n"
@@ -1813,7 +1848,7 @@ class Output(Scratch):
         self.put("lines.txt", "SELECT 1\nSELECT 0\nSELECT 3\n")
 
     def run_set(self, answers, *argv, **options):
-        return call("--questions", "q.json", "--db-root", "root", "--answers", answers, *argv, **options)
+        return calling.call("--questions", "q.json", "--db-root", "root", "--answers", answers, *argv, **options)
 
     def test_form_and_pairing_in_the_first_line(self):
         mark = "\t----- bird -----\t"
@@ -1896,7 +1931,9 @@ class Output(Scratch):
         lines = Path("s.csv").read_text().splitlines()
         self.assertEqual(lines[0], head)
         self.assertEqual([line.split(",")[-2:] for line in lines[1:4]], [["X", "simple"], ["X", "challenging"], ["Y", "simple"]])
-        self.assertEqual(lines[4:], ["", "execution_accuracy,2/3"])
+        self.assertEqual(lines[4:], ["", "accuracy_on_variants,1/3", "execution_accuracy,2/3"])
+        self.run_set("lines.txt", "--csv", "s.csv", "--variants", "0")
+        self.assertEqual(Path("s.csv").read_text().splitlines()[4:], ["", "execution_accuracy,2/3"])
         self.put("none.sql", call("--init-answers", "-").out)
         out = call("--answers", "none.sql", "--csv", "-").out
         self.assertEqual(out.splitlines()[0], head)
