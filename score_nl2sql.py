@@ -319,6 +319,7 @@ class Outcome(NamedTuple):
     variants: int = 0  # on how many it was tried
     unvaried: str = ""  # why it was tried on none
     sampled: tuple[str, ...] = ()  # large tables of which variants know a sample
+    apart: bool = False  # whether a variant tells it from its reference
     counterexample: Optional[Counterexample] = None
 
     @property
@@ -382,7 +383,7 @@ class Run(NamedTuple):
     @property
     def held(self) -> int:
         """Those that passed and that no variant tells apart."""
-        return sum(o.passed and o.counterexample is None for o in self.outcomes)
+        return sum(o.passed and not o.apart for o in self.outcomes)
 
     @property
     def total(self) -> int:
@@ -1298,8 +1299,8 @@ def quoted_name(name: str) -> str:
 def same_tokens(sql: str, other: str) -> bool:
     """Whether two queries are the same but for spaces, comments and what ends a statement."""
     found = [
-        [text[t.start : t.end] for t in tokens(text) if t.kind not in BLANK]
-        for text in (without_tail(sql), without_tail(other))
+        [word for word in WORDS.findall(without_tail(text)) if word[:2] not in ("--", "/*")]
+        for text in (sql, other)
     ]
     return found[0] == found[1]
 
@@ -1474,6 +1475,9 @@ DIVIDERS = frozenset(
 )  # fmt: skip
 
 
+CLUE_TEXT = 200_000  # characters of a query that are looked at for clues
+
+
 class Clue(NamedTuple):
     """What stands together in a query between two words such as WHERE, AND and ORDER."""
 
@@ -1492,7 +1496,7 @@ def clues(sql: str, params: Mapping[str, Cell]) -> list[Clue]:
     literals: list[Cell] = []
     texts: list[str] = []
     operators: list[str] = []
-    for token in tokens(sql):
+    for token in tokens(sql, 0, min(len(sql), CLUE_TEXT)):
         text = sql[token.start : token.end]
         upper = text.upper()
         if token.kind == "name" and upper in DIVIDERS and not (between and upper == "AND"):
@@ -1544,6 +1548,7 @@ class Mutant(NamedTuple):
     sql: str
 
 
+MUTANTS = 300  # of one query at most
 OPPOSITES = {
     "=": ("<>",), "==": ("<>",), "<>": ("=",), "!=": ("=",), "<": ("<=", ">"), "<=": ("<", ">="),
     ">": (">=", "<"), ">=": (">", "<="), "MAX": ("MIN",), "MIN": ("MAX",), "SUM": ("AVG",),
@@ -1568,7 +1573,7 @@ def mutants(sql: str) -> list[Mutant]:
     """The query with one token changed, or one condition left out, in each way in turn."""
     words = [(sql[t.start : t.end].upper(), t) for t in tokens(sql) if t.kind not in BLANK]
     found = [*_changed_words(sql, words), *_changed_results(sql, words), *_dropped(sql, words)]
-    return list({mutant.sql: mutant for mutant in found if mutant.sql != sql}.values())
+    return list(islice({m.sql: m for m in found if m.sql != sql}.values(), MUTANTS))
 
 
 def _changed_words(sql: str, words: Sequence[tuple[str, Token]]) -> Iterator[Mutant]:
@@ -1627,8 +1632,9 @@ def _changed_results(sql: str, words: Sequence[tuple[str, Token]]) -> Iterator[M
             yield _mutant(sql, token.start, token.end, "distinct", "")
         elif i == 0 and word == "SELECT" and after not in ("DISTINCT", "ALL") and _may_repeat(sql):
             yield _mutant(sql, token.end, token.end, "distinct", " DISTINCT")
-        elif word == "(" and before in ("COUNT", "SUM", "AVG") and after not in ("DISTINCT", "*"):
-            yield _mutant(sql, token.end, token.end, "distinct", "DISTINCT ")
+        elif word == "(" and before in ("COUNT", "SUM", "AVG") and _is_distinguishable(after):
+            new = f"{sql[: token.end]}DISTINCT {sql[token.end :]}"
+            yield Mutant("distinct", f"with DISTINCT in {before}", new)
         if word == "(":
             depths.append(sorting)
             sorting = False
@@ -1645,6 +1651,11 @@ def _changed_results(sql: str, words: Sequence[tuple[str, Token]]) -> Iterator[M
     if sorting and words[-1][0] not in ("ASC", "DESC"):
         end = words[-1][1].end
         yield _mutant(sql, end, end, "direction", " DESC")
+
+
+def _is_distinguishable(word: str) -> bool:
+    """Whether DISTINCT may stand before what begins so, and means something there."""
+    return word not in ("DISTINCT", "*", "ALL", ")") and not word.isdigit()
 
 
 def _may_repeat(sql: str) -> bool:
@@ -5339,10 +5350,14 @@ class SqliteEngine:
             self.ask("SELECT rootpage, LOWER(tbl_name) FROM sqlite_master")
         )
         (begin, end), *_ = statements(self._statement(sql, ASK_LIMIT))
+        factory = self.connection.text_factory
+        self.connection.text_factory = _with_marks
         try:
             return _opened(self.connection, sql[begin:end], owners, self.params)
         except self.errors as error:
             raise self.error(error, sql) from None
+        finally:
+            self.connection.text_factory = factory
 
     def error(self, error: BaseException, sql: str = "SELECT") -> QueryError:
         """What an exception of this engine means; `sql` is the query that raised it."""
@@ -5383,6 +5398,7 @@ class SqliteEngine:
         """
         (begin, end), *_ = statements(text)
         trusted = self._connect()
+        trusted.text_factory = _with_marks
         trusted.set_progress_handler(self._tick, TICK)
         self._start_clock(limit)
         try:
@@ -5751,8 +5767,8 @@ REPEATED = 3  # how often, on average
 MIRRORED = 6  # rows from which on pairs that are all there both ways round are no accident
 LEADING = 8  # columns that an evident key may have, where it is not the whole row
 LOOK_TICKS = 20  # of TICK instructions, that looking up some values in a large table may take
-VARIANT_TICKS = 100  # of TICK instructions, that one query may take on a variant
-VARIANT_BUDGET = 2_000  # of them, for all variants of a question
+VARIANT_TICKS = 50  # of TICK instructions, that one query may take on a variant
+VARIANT_BUDGET = 1_000  # of them, for all variants of a question
 VARIANT_ROWS = 100_000  # that a query may return on a variant
 SHRINKING = 300  # smaller databases that are tried
 
@@ -6210,13 +6226,17 @@ class _Look:
 # -- which values matter
 
 
-def telling(column: Column, literal: Cell, from_reference: bool, named: bool = False) -> list[Cell]:
+def telling(
+    column: Column, literal: Cell, from_reference: bool, named: bool = False, bounds: bool = False
+) -> list[Cell]:
     """The values at and next to a literal that a column may take.
 
-    A closed domain takes none that it lacks, but for one that the reference names (`named`) with =,
-    <> or IN: who wrote it knows of it.
+    A closed domain takes none that it lacks, but for what the reference names with =, <> or IN
+    (`named`), and beside a single value what it compares with < and its like (`bounds`): who wrote
+    it knows of it.
     """
-    if column.closed or not column.values:
+    single = column.distinct == 1 and bounds and column.form != "text"
+    if (column.closed and not single) or not column.values:
         known = [value for value in column.values if _same_word(value, literal)]
         return known or ([literal] if named and _is_of(column, literal) else [])
     if column.form in ("integer", "real"):
@@ -6449,6 +6469,7 @@ class Variants:
         places = self._named(clue)
         names = {self.by_name[name].columns[i].name.lower() for name, i in places}
         literals = [*clue.literals, *(text for text in clue.texts if text.lower() not in names)]
+        literals = list(_spread(literals, PALETTE))  # some make a list of ten thousand ids
         if clue.word in ("LIMIT", "OFFSET", "HAVING") or "count" in clue.names:
             self.sizes += [n + 1 for n in literals if isinstance(n, int) and 0 < n <= 40]
             self.sizes += [n for n in literals if isinstance(n, int) and "count" in clue.names]
@@ -6486,11 +6507,13 @@ class Variants:
             values = _like_values(column, literal, globs)
             self.patterns.setdefault(place, []).append(_like(literal, globs))
         else:
-            names = is_reference and clue.names.count(column.name.lower()) == 1
-            names = names and bool(EQUALITY & set(clue.operators))
-            values = telling(column, literal, is_reference, names)
+            alone = is_reference and clue.names.count(column.name.lower()) == 1
+            named = alone and bool(EQUALITY & set(clue.operators))
+            bounds = alone and bool({*BOUNDS, "BETWEEN"} & set(clue.operators))
+            values = telling(column, literal, is_reference, named, bounds)
         kept = self.telling.setdefault(place, [])
-        kept += [value for value in values if value not in kept]
+        if len(kept) < 5 * PALETTE:
+            kept += [value for value in values if value not in kept]
 
     # what belongs together
 
@@ -6896,7 +6919,6 @@ def variant_schema(
     insertion, unless the queries in `sql` name a rowid.
     """
     names = {table.name for table in tables}
-    words = {unquoted(sql[t.start : t.end]).lower() for t in tokens(sql) if t.kind == "name"}
     more = []
     views = {}
     for kind, name, owner, text in engine.ask(
@@ -6906,21 +6928,21 @@ def variant_schema(
             more.append(text)
         elif kind == "view":
             views[name] = text
-    for name in used_views(views, words):
-        more.append(views[name])
+    more += [views[name] for name in used_views(views, sql)]
     original = [table.sql for table in tables] + more
-    if words & {"rowid", "_rowid_", "oid"}:
+    if re.search(r"\b(rowid|_rowid_|oid)\b", sql, re.IGNORECASE):
         return original, original
     return [table.made for table in tables] + more, original
 
 
-def used_views(views: Mapping[str, str], words: set[str]) -> list[str]:
-    """The views that the words name, and those that they name in turn."""
-    used = sorted(words & set(views))
-    for name in used:  # it grows on the way
-        text = views[name]
-        inside = {unquoted(text[t.start : t.end]).lower() for t in tokens(text) if t.kind == "name"}
-        used += sorted((inside & set(views)) - set(used))
+def used_views(views: Mapping[str, str], sql: str) -> list[str]:
+    """The views, by their names in lower case, that a query seems to name, and those in turn."""
+    used: list[str] = []
+    texts = [sql.lower()]
+    for text in texts:  # it grows on the way
+        more = [name for name in views if name in text and name not in used]
+        used += more
+        texts += [views[name].lower() for name in more]
     return used[::-1]
 
 
@@ -7014,7 +7036,8 @@ def without_nothing(result: Result) -> Result:
 LOOK = 0.05  # seconds between two looks at the workers
 GRACE = 1.1  # seconds that the parent waits beyond a limit: the worker should end the query first
 HERALD = 0.05  # seconds after which a phase is worth a word to the parent
-VARIANT_LIMIT = 60.0  # seconds for all variants of a question; instructions are counted long before
+VARIANT_LIMIT = 20.0  # seconds for all variants of a question; instructions are counted long before
+SHRINK_LIMIT = 5.0  # seconds for making a counterexample smaller, which takes a tenth of one
 COMPARE_LIMIT = 60.0  # seconds for comparing two results, beyond what running them takes
 BOOT = """
 import os, sys, marshal
@@ -7491,7 +7514,7 @@ class _Trial:
             return {}
         if matched:
             accepted.insert(0, accepted.pop(matched))
-        self._announce("variants", VARIANT_LIMIT)
+        self._announce("variants", VARIANT_LIMIT + SHRINK_LIMIT)
         real, memory = self.engine, None
         assert real is not None
         try:
@@ -7521,8 +7544,11 @@ class _Trial:
         number, rows = found
         if rows is None:
             return {"variants": number, "sampled": sampled}
+        end = time.monotonic() + SHRINK_LIMIT
         rows = shrunk(
-            rows, plan.tables, lambda rows: self._apart(memory, accepted, rows) is not None
+            rows,
+            plan.tables,
+            lambda rows: time.monotonic() < end and self._apart(memory, accepted, rows) is not None,
         )
         again = self._apart(memory, accepted, rows)
         assert again is not None
@@ -7552,8 +7578,9 @@ class _Trial:
 
         None where none does; no rows where instructions ran out before that variant.
         """
+        end = time.monotonic() + VARIANT_LIMIT / 2
         for number in range(self.job["variants"]):
-            if memory.budget <= 0:
+            if memory.budget <= 0 or time.monotonic() > end:
                 return number, None
             rows = plan.rows(number)
             taken = memory.fill(rows)
@@ -7579,7 +7606,7 @@ class _Trial:
                 return None
             known = [self._runs(want, sql) for want, sql in zip(wants, accepted)]
             found = [self._differ(*pair, got) for pair in zip(wants, accepted, known)]
-            if None in found:
+            if None in found or (found[0] and found[0].reason == "reference_error"):
                 return None
             others = [memory.run(text, limit) for sql in accepted for text in with_broken_ties(sql)]
             ties = [want for want, sql in zip(wants, accepted) for _ in with_broken_ties(sql)]
@@ -7625,7 +7652,7 @@ class _Trial:
             return None
         comparison = self._compare(want, got, sql, known)
         if comparison.matched or comparison.reason == "reference_error":
-            return None
+            return None if comparison.matched else comparison
         nothing = without_nothing(want), without_nothing(got)
         softened = self._compare(*nothing, sql, None)
         return None if softened.matched and comparison.reason != "order" else comparison
@@ -7792,7 +7819,7 @@ class _Audit(_Trial):
         assert self.engine is not None
         rows = self.engine.ask("SELECT LOWER(name), sql FROM sqlite_master WHERE type = 'view'")
         views: dict[str, str] = dict(rows)
-        used = used_views(views, {name.lower() for name in _names_in(sql)}) if views else []
+        used = used_views(views, sql)
         return [call for name in used for call in _calls(views[name], {})]
 
     def _text_numbers(self, sql: str) -> None:
@@ -8126,7 +8153,9 @@ def _ordered_as_text(sql: str, texts: set[str], numeric: set[str]) -> list[str]:
             other = i + 2 if after in COMPARISONS else start - 2
             compared = before in COMPARISONS or after in COMPARISONS or after == "BETWEEN"
             compared = compared and not _is_numeric(words, names, other, numeric)
-            extreme = (before, after) == ("(", ")") and words[start - 2][0] in ("MIN", "MAX")
+            inner = start - (before == "DISTINCT")
+            call = [word for word, _ in words[max(inner - 2, 0) : inner]]
+            extreme = call in (["MIN", "("], ["MAX", "("]) and after == ")"
             if compared or extreme:
                 found.append(name)
     found += _sorted_by(words, names, texts)
@@ -8943,7 +8972,9 @@ class _Queue:
             # A trap query took the worker down; the candidate's own verdict stands without it.
             reply = slot.ask({**job, "traps": []})
             reply["untried"] = len(job["traps"])
-        if reply["phase"] == "variants" and reply.get("spent") and settled and not slot.stopped:
+        lasting = reply["reason"] == "timeout"  # a second try would last as long
+        lost = reply["phase"] == "variants" and reply.get("spent") and (settled or lasting)
+        if lost and not slot.stopped:
             reply = slot.ask({**job, "variants": 0})
             reply["unvaried"] = "it took its worker down there"
         return reply
@@ -9063,7 +9094,7 @@ def outcome_of(question: Question, answer: Answer, reply: Mapping[str, Any]) -> 
     )
     if "apart" in reply:
         example = _unpack_example(reply["apart"], question)
-        outcome = outcome._replace(reason="coincidence", counterexample=example)
+        outcome = outcome._replace(reason="coincidence", apart=True, counterexample=example)
     return outcome._replace(detail=_detail(outcome, note, reply.get("untried", 0)))
 
 
@@ -9466,6 +9497,9 @@ def _veiled_outcome(outcome: Outcome) -> Outcome:
         comparison=comparison,
         seconds=outcome.seconds,
         reference_seconds=outcome.reference_seconds,
+        variants=outcome.variants,
+        unvaried="see the sealed set" if outcome.unvaried else "",
+        apart=outcome.apart,
     )
 
 

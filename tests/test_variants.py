@@ -395,6 +395,12 @@ class Making(unittest.TestCase):
         self.assertEqual(scorer.telling(amounts, 0, from_reference=False), [1])
         self.assertEqual(scorer.telling(amounts, 0, from_reference=True), [-1, 0, 1])
 
+    def test_a_single_value_beside_a_bound_of_the_reference(self):
+        ones, day = scorer.column_of("n", [1] * 9), scorer.column_of("day", ["2024-01-05"] * 9)
+        self.assertEqual(scorer.telling(ones, 2, from_reference=True, bounds=True), [1, 2])
+        self.assertEqual(scorer.telling(ones, 2, from_reference=False), [])
+        self.assertEqual(len(scorer.telling(day, "2024-02-01", from_reference=True, bounds=True)), 3)
+
     def test_a_closed_domain_takes_what_the_reference_names(self):
         status = scorer.column_of("status", ["paid", "open"] * 5)
         self.assertEqual(scorer.telling(status, "void", from_reference=True, named=True), ["void"])
@@ -627,11 +633,49 @@ class Behaviour(unittest.TestCase):
         self.assertEqual(Path(self.db).read_bytes(), before)
         self.assertEqual(sorted(os.listdir(self.folder.name)), ["answers.json", "set.json", "shop.db"])
 
+    def test_an_alternative_that_does_not_fit_accepts_nothing(self):
+        both = ["SELECT name, people FROM city WHERE country = 'IT'", "SELECT name FROM city WHERE people > 300"]
+        ended = self.score(
+            both,
+            "SELECT name, people FROM city WHERE name IN ('Rome', 'Turin', 'Bari', 'Milan')",
+            contract={"order": "ignore", "decimals.people": 2},
+        )
+        self.assertIn("coincidence: on a variant", ended.out)
+
+    def test_long_calls_end(self):
+        """One C call that takes for ever on a variant costs its question some seconds, not its verdict."""
+        slow = "length(replace(printf('%.*c', 9000000, 'x'), 'x', 'xxxxx'))"
+        candidate = f"SELECT CASE (SELECT COUNT(*) FROM city) WHEN 6 THEN 4 ELSE {slow} END"
+        ended = self.score("SELECT COUNT(*) FROM city WHERE country = 'IT'", candidate)
+        self.assertIn("execution accuracy: 1/1", ended.out)
+
+    def test_candidates_with_bytes_that_are_no_text(self):
+        candidate = "SELECT name FROM city WHERE people > 400 AND name <> CAST(x'ff' AS TEXT) AND name <> x'ff'"
+        ended = self.score("SELECT name FROM city WHERE people > 400", candidate)
+        self.assertIn("  PASS ", ended.out)
+        self.assertNotIn("not tried", ended.out)
+
     def test_text_that_is_not_utf_8(self):
         build(self.db, ["INSERT INTO city VALUES (CAST(x'476FE96C' AS TEXT), 500, 'FR')"])
         ended = self.score("SELECT name FROM city WHERE people > 400", "SELECT name FROM city WHERE people >= 401")
         self.assertIn("  PASS ", ended.out)
         self.assertNotIn("not tried", ended.out)
+
+
+class Veiled(unittest.TestCase):
+    """What is written of a sealed set keeps the counts and tells nothing of the data."""
+
+    def test_counterexamples_stay_inside(self):
+        case = next(case for case in CASES if case["lucky"])
+        with TemporaryDirectory() as folder:
+            (outcome,) = outcomes([case], folder)
+        run = scorer.Run((outcome,), "answers", "data", "", 1, "signature", variants=scorer.VARIANTS)
+        veiled = scorer.veiled(run)
+        text = scorer.render_text(veiled, scorer.Style(verbose=True)) + scorer.render_csv(veiled)
+        self.assertEqual((run.held, veiled.held), (0, 0))
+        self.assertIn("coincidence: see the sealed set", text)
+        for secret in (outcome.sql, case["reference"], "counterexample", "CREATE TABLE", outcome.detail[0]):
+            self.assertNotIn(secret, text)
 
 
 class Text(unittest.TestCase):
@@ -664,7 +708,12 @@ class Text(unittest.TestCase):
             ),
             (
                 "SELECT a FROM t WHERE x BETWEEN 1 AND 2",
-                {"distinct: with DISTINCT", "boundary: 2 for 1", "boundary: 3 for 2", "condition: without x BETWEEN 1 AND 2"},
+                {
+                    "distinct: with DISTINCT",
+                    "boundary: 2 for 1",
+                    "boundary: 3 for 2",
+                    "condition: without x BETWEEN 1 AND 2",
+                },
             ),
             (
                 "SELECT a FROM t WHERE x NOT IN (SELECT y FROM u)",
