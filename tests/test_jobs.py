@@ -643,7 +643,7 @@ class FromOutside(WithData):
 
     def test_while_variants_are_tried(self):
         """Once more, from the first on: the same counterexample as without it."""
-        slow = count(90_000) + "SELECT MAX(x) * 0 FROM r"
+        slow = count(50_000) + "SELECT MAX(x) * 0 FROM r"
         asked = pair(question("Q1", "SELECT COUNT(*) FROM probe WHERE kind > 0"), f"SELECT 40 + ({slow})")
         first = self.score([asked], variants=40)[0]
         self.assertEqual(first.reason, "coincidence")
