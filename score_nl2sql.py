@@ -6352,17 +6352,37 @@ def _telling_dates(column: Column, literal: str) -> list[Cell]:
     return [f"{day}{mark}{time}{tail}" for day, time in [*zip(days, times), *exact]]
 
 
-def _like(pattern: str, glob: bool) -> re.Pattern[str]:
-    """A LIKE or GLOB pattern as a regular expression, well enough to find rows by."""
-    many, one = ("*", "?") if glob else ("%", "_")
-    parts = (".*" if c == many else "." if c == one else re.escape(c) for c in pattern[:100])
-    return re.compile("".join(parts), re.DOTALL if glob else re.DOTALL | re.IGNORECASE)
+class _Like:
+    """A LIKE or GLOB pattern, matched in one pass, well enough to find rows by.
+
+    One regular expression for the whole could go back and forth for ever, and no limit would hold.
+    """
+
+    def __init__(self, pattern: str, glob: bool) -> None:
+        many, one = ("*", "?") if glob else ("%", "_")
+        flags = re.DOTALL if glob else re.DOTALL | re.IGNORECASE
+        texts = pattern[:100].split(many)
+        self.parts = [
+            re.compile("".join("." if c == one else re.escape(c) for c in text), flags)
+            for text in texts
+        ]
+        self.tail = len(texts[-1])
+
+    def matches(self, text: str) -> bool:
+        first, *inner = self.parts
+        if not inner:
+            return first.fullmatch(text) is not None
+        found = first.match(text)
+        for part in inner[:-1]:
+            found = part.search(text, found.end()) if found else None
+        start = len(text) - self.tail
+        return found is not None and start >= found.end() and bool(inner[-1].match(text, start))
 
 
 def _like_values(column: Column, pattern: str, glob: bool) -> list[Cell]:
     """Texts that a pattern matches, and one that it just misses."""
-    expression = _like(pattern, glob)
-    real = [v for v in column.values if isinstance(v, str) and expression.fullmatch(v)][:3]
+    like = _Like(pattern, glob)
+    real = [v for v in column.values if isinstance(v, str) and like.matches(v)][:3]
     if column.closed:
         return list(real)
     plain = pattern.replace("*" if glob else "%", "").replace("?" if glob else "_", "a")
@@ -6426,7 +6446,7 @@ class Variants:
             for table in tables
         }
         self.telling: dict[Place, list[Cell]] = {}
-        self.patterns: dict[Place, list[re.Pattern[str]]] = {}
+        self.patterns: dict[Place, list[_Like]] = {}
         self.pointing = {
             table.name: {i for link in table.links for i in link.columns} for table in tables
         }
@@ -6505,7 +6525,7 @@ class Variants:
             and column.form == "text"
         ):
             values = _like_values(column, literal, globs)
-            self.patterns.setdefault(place, []).append(_like(literal, globs))
+            self.patterns.setdefault(place, []).append(_Like(literal, globs))
         else:
             alone = is_reference and clue.names.count(column.name.lower()) == 1
             named = alone and bool(EQUALITY & set(clue.operators))
@@ -6605,7 +6625,7 @@ def _meets(
     row: Row,
     i: int,
     values: set[Cell],
-    patterns: Sequence[re.Pattern[str]],
+    patterns: Sequence[_Like],
     bounds: Sequence[tuple[str, Cell]],
 ) -> bool:
     """Whether a row meets what the queries say of one of its columns."""
@@ -6613,7 +6633,7 @@ def _meets(
     for word, bound in bounds:
         if is_number(cell) and is_number(bound):
             return bool(BOUNDS[word](cell, bound))
-    return cell in values or any(pattern.fullmatch(str(cell)) for pattern in patterns)
+    return cell in values or any(pattern.matches(str(cell)) for pattern in patterns)
 
 
 class _Draw:

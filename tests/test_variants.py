@@ -390,6 +390,21 @@ class Making(unittest.TestCase):
                 column = scorer.column_of("c", [*cells, cells[0]])
                 self.assertEqual(scorer.telling(column, literal, from_reference=False), expected)
 
+    def test_patterns(self):
+        rows = [
+            ("a%", "abc", True), ("a%", "bac", False), ("%c", "abc", True), ("%c", "abcd", False), ("%b%", "abc", True), ("a_c", "abc", True),
+            ("a_c", "abbc", False), ("a%c%e", "abcde", True), ("a%c%e", "abced", False), ("ab%ab", "ab", False), ("ab%ab", "abab", True), ("%", "", True),
+            ("ABC", "abc", True), ("_%_", "a", False), ("_%_", "ab", True), ("a.c", "abc", False), ("%a_", "xxab", True),
+            ("%a" * 30 + "%b", "a" * 60, False),
+        ]  # fmt: skip
+        for pattern, text, expected in rows:
+            with self.subTest(pattern, text=text), closing(sqlite3.connect(":memory:")) as database:
+                self.assertEqual(scorer._Like(pattern, glob=False).matches(text), expected)
+                if len(pattern) < 20:
+                    self.assertEqual(bool(database.execute("SELECT ? LIKE ?", (text, pattern)).fetchone()[0]), expected)
+        self.assertFalse(scorer._Like("A*", glob=True).matches("abc"))
+        self.assertTrue(scorer._Like("a?c*", glob=True).matches("abcd"))
+
     def test_numbers_below_the_data(self):
         """A bound that only the candidate names does not make amounts negative; the reference's may."""
         amounts = scorer.column_of("amount", [5, 10, 200, 35, 35])
