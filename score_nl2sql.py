@@ -6889,6 +6889,10 @@ class VariantEngine(SqliteEngine):
             *self.schema,
         ):
             connection.execute(statement)
+        try:
+            connection.execute("SELECT 1 FROM json_each('[1]'), json_tree('[1]')").fetchall()
+        except self.sqlite3.OperationalError:
+            pass  # built without JSON
         if hasattr(connection, "setlimit"):  # Python 3.11
             connection.setlimit(self.sqlite3.SQLITE_LIMIT_LENGTH, CELL_LIMIT)
             connection.setlimit(self.sqlite3.SQLITE_LIMIT_ATTACHED, 0)
@@ -7543,7 +7547,7 @@ class _Trial:
             return self._lucky(plan, memory, accepted, shown)
         except Unvaried as why:
             return {"variants": 0, "unvaried": str(why)}
-        except (QueryError, MemoryError) as failure:
+        except (QueryError, *real.errors) as failure:
             error = real.error(failure)
             if not error.final and not job["again"]:
                 raise error from None

@@ -658,6 +658,23 @@ class Behaviour(unittest.TestCase):
         )
         self.assertIn("coincidence: on a variant", ended.out)
 
+    def test_json_tables(self):
+        ended = self.score(
+            "SELECT name FROM city WHERE people IN (700, 320)",
+            "SELECT name FROM city WHERE people IN (SELECT value FROM json_each('[320, 700]')) AND name <> 'Ulm'",
+        )
+        self.assertIn("coincidence: on a variant", ended.out)
+
+    def test_numbers_beyond_all_bounds(self):
+        for literal in ("1e999", "9" * 400, str(2**63 - 1)):
+            with self.subTest(literal[:9]):
+                ended = self.score(
+                    "SELECT name FROM city WHERE people > 500",
+                    f"SELECT name FROM city WHERE people > 500 AND people < {literal}",
+                )
+                self.assertIn("  PASS ", ended.out)
+                self.assertNotIn("took its worker down", ended.out)
+
     def test_long_calls_end(self):
         """One C call that takes for ever on a variant costs its question some seconds, not its verdict."""
         slow = "length(replace(printf('%.*c', 9000000, 'x'), 'x', 'xxxxx'))"
