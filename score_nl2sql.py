@@ -6252,7 +6252,7 @@ def telling(
 def _telling_parts(column: Column, literal: str) -> list[Cell]:
     """Texts of one mask with the digits of a literal, and of its neighbours, in their place."""
     mask, size = column.format.mask, len(literal)
-    if not mask or not literal.isdigit() or size < 2:
+    if not mask or not (literal.isdecimal() and literal.isascii()) or size < 2:
         return []
     found = []
     for at in range(len(mask) - size + 1):
@@ -6492,7 +6492,8 @@ class Variants:
         literals = list(_spread(literals, PALETTE))  # some make a list of ten thousand ids
         if clue.word in ("LIMIT", "OFFSET", "HAVING") or "count" in clue.names:
             self.sizes += [n + 1 for n in literals if isinstance(n, int) and 0 < n <= 40]
-            self.sizes += [n for n in literals if isinstance(n, int) and "count" in clue.names]
+            counted_rows = [n for n in literals if isinstance(n, int) and 0 < n <= 60]
+            self.sizes += counted_rows if "count" in clue.names else []
         if {"preceding", "following"} & set(clue.names):
             self.sizes += [n + 2 for n in literals if isinstance(n, int) and 0 < n <= 40]
         if clue.word in ("LIMIT", "OFFSET"):
@@ -7926,7 +7927,7 @@ class _Audit(_Trial):
             if other is not None and not _same_rows(want, other):
                 others = Counter(other.rows()) - Counter(want.rows())
                 shown = listed([show_row(row) for row in sorted(others, key=repr)])
-                limit = " ".join(sql[len(whole) :].split())
+                limit = " ".join(without_tail(sql)[len(whole) :].split())
                 self.find("tie", f"{limit} cuts through a tie: {shown} would do as well")
                 break
         every = self._attempt(whole)
@@ -9090,7 +9091,9 @@ def audited_of(question: Question, reply: Mapping[str, Any]) -> Audited:
     if reply["reason"]:  # the worker did not come to the end
         broken = reply["phase"] == "reference"
         word = reply["reason"] if broken else "unfinished"
-        found.append(Finding(word, visible(reply.get("note", ""))))
+        late = word == "unfinished" and reply["reason"] == "timeout"
+        note = f"not done in {AUDIT_LIMIT:g} s" if late else reply.get("note", "")
+        found.append(Finding(word, visible(note)))
     return Audited(question, tuple(found), broken)
 
 
