@@ -3998,43 +3998,45 @@ class _Search:
     def diagnosis(self) -> Comparison:
         """How two results differ that match under no alignment."""
         try:
-            return self._differs("type", self.refused) if self.refused else self._diagnosed()
+            return self._is_another("type", self.refused) if self.refused else self._diagnosed()
         except Refused as refused:
-            return self._differs("type", str(refused))
+            return self._is_another("type", str(refused))
         except SearchCut as cut_short:
             self.notes.append(str(cut_short))
-            return self._differs("rows")
+            return self._is_another("rows")
 
     def _diagnosed(self) -> Comparison:
         if self.misplaced is not None:
             runs = None if self.contract.top else self._runs(self.misplaced)
-            return self._differs("order", self.misplaced.first_misplaced(runs))
+            return self._is_another("order", self.misplaced.first_misplaced(runs))
         widths = range(self.want.width - len(self.contract.optional), self.want.width + 1)
         more_allowed = self.contract.extra == "allow" and self.got.width > self.want.width
         if self.got.width not in widths and not more_allowed:
-            return self._differs("columns", _width_note(self.want, self.got))
+            return self._is_another("columns", _width_note(self.want, self.got))
         view = self._view(self._plain_alignment())
         if self.contract.top is not None:
             best = _Best(view, self.contract.top)
-            return self._differs("rows", **view.difference(best.choice(), list(view.right())))
+            return self._is_another("rows", **view.difference(best.choice(), list(view.right())))
         left, right, complete = view.differing()
         more = view.difference(left, right)
         if not complete:
             self.notes.append("so many rows differ that only some were looked at")
-            return self._differs("rows", **more)
+            return self._is_another("rows", **more)
         rules = view.tolerances
         if self.contract.columns == "names" and _same_multiset(left, right, rules):
             names = f"{_width_note(self.want, self.got)}: names count"
-            return self._differs("columns", names, **more)
+            return self._is_another("columns", names, **more)
         if view.only_multiplicities(left, right):
-            return self._differs("duplicates", **more)
+            return self._is_another("duplicates", **more)
         if self._permuted(view):
-            return self._differs("columns", "the rows match in another order of columns", **more)
+            return self._is_another("columns", "the rows match in another order of columns", **more)
         if _same_multiset(*_texts_as_numbers(left, right), rules):
-            return self._differs("type", "text where a number was wanted, or the reverse", **more)
-        return self._differs("rows", **more)
+            return self._is_another(
+                "type", "text where a number was wanted, or the reverse", **more
+            )
+        return self._is_another("rows", **more)
 
-    def _differs(self, reason: str, note: str = "", **more: Any) -> Comparison:
+    def _is_another(self, reason: str, note: str = "", **more: Any) -> Comparison:
         note = "; ".join(filter(None, [note, *self.notes]))
         return _comparison(reason, self.want, self.got, note=note, **more)
 
@@ -7630,7 +7632,7 @@ class _Trial:
             if any(want.digest == got.digest and want.width == got.width for want in wants):
                 return None
             known = [self._runs(want, sql) for want, sql in zip(wants, accepted)]
-            found = [self._differ(*pair, got) for pair in zip(wants, accepted, known)]
+            found = [self._difference(*pair, got) for pair in zip(wants, accepted, known)]
             if None in found or (found[0] and found[0].reason == "reference_error"):
                 return None
             others = [memory.run(text, limit) for sql in accepted for text in with_broken_ties(sql)]
@@ -7639,7 +7641,7 @@ class _Trial:
                 return None
             memory.fill({name: kept[::-1] for name, kept in rows.items()})
             again = [memory.run(sql, limit) for sql in accepted]
-            if any(map(self._differ, wants, accepted, known, again)):
+            if any(map(self._difference, wants, accepted, known, again)):
                 return None
         except QueryError as error:
             if not error.final and not self.job["again"]:
@@ -7666,7 +7668,7 @@ class _Trial:
         starts = set(itertools.accumulate(runs or []))
         return runs is not None and any(0 < at < want.count and at not in starts for at in edges)
 
-    def _differ(
+    def _difference(
         self, want: Result, sql: str, known: tuple[Optional[list[int]], str], got: Result
     ) -> Optional[Comparison]:
         """How two results on a variant differ; NULL, 0 and no row are one nothing there.
@@ -7802,7 +7804,7 @@ class _Audit(_Trial):
         ]
         if kind == "table":
             return tuple(tables)
-        words = {word.lower() for word in _names_in(sql)}
+        words = {unquoted(sql[t.start : t.end]).lower() for t in tokens(sql) if t.kind == "name"}
         named = [name for name in tables if name.lower() in words]
         columns = "SELECT name FROM pragma_table_xinfo(?)"
         return tuple(c for name in named or tables for (c,) in self.engine.ask(columns, name))
@@ -7851,7 +7853,7 @@ class _Audit(_Trial):
         """Columns of numbers stored as text that are sorted or compared as text."""
         assert self.engine is not None
         try:
-            tables = self.survey.of(self.engine, self._tables([sql]))
+            tables = self.survey.of(self.engine, tables_of(self.engine, [sql]))
         except Unvaried:
             return
         texts: dict[str, str] = {}
@@ -7868,15 +7870,11 @@ class _Audit(_Trial):
         for name in _ordered_as_text(sql, set(texts), numeric) if texts else ():
             self.find("text_numbers", texts[name])
 
-    def _tables(self, queries: Sequence[str]) -> set[str]:
-        assert self.engine is not None
-        return tables_of(self.engine, queries)
-
     # what another run, another order and other queries show
 
     def _second_run(self, want: Result, sql: str) -> bool:
         again = self._attempt(sql)
-        if again is None or not self._differs(want, again, sql):
+        if again is None or not self._is_another(want, again, sql):
             return False
         self.find("second_run", "a second run returns something else")
         return True
@@ -7899,7 +7897,7 @@ class _Audit(_Trial):
                 raise
             return None
 
-    def _differs(
+    def _is_another(
         self,
         want: Result,
         got: Result,
@@ -7959,7 +7957,7 @@ class _Audit(_Trial):
                 continue
             if got.width == want.width:
                 got.columns = want.columns  # the contract speaks of the reference's names
-            if not self._differs(want, got, job["reference"]):
+            if not self._is_another(want, got, job["reference"]):
                 self.find("trap", f"{name} gives the reference's result: it cannot be caught")
         for number, sql in enumerate(job["alternatives"] if job["reference"] else (), 2):
             try:
@@ -7994,7 +7992,7 @@ class _Audit(_Trial):
         """The reference on a copy of the data, and on one with the rows the other way round."""
         real = self.engine
         assert real is not None
-        tables = self.survey.of(real, self._tables([sql]))
+        tables = self.survey.of(real, tables_of(real, [sql]))
         plan = Variants(tables, set(), (), "")
         _, original = variant_schema(real, plan.tables, sql)
         memory = VariantEngine(plan, original, real, INFINITY)
@@ -8008,7 +8006,7 @@ class _Audit(_Trial):
             other = self._attempt(sql)
             if one is None or other is None:
                 return
-            if self._differs(one, other, sql, known):
+            if self._is_another(one, other, sql, known):
                 self.find("row_order", _other_order(one, other))
                 lists = [name for name in LISTS if name in real.calls]
                 if lists and _sorted_cells(one) == _sorted_cells(other):
@@ -8033,7 +8031,7 @@ class _Audit(_Trial):
             real.allowance = MUTANT_TICKS + 10 * ticks
             try:
                 got = real.run(mutant.sql, self.job["reference_timeout"])
-                if not self._differs(want, got, sql):
+                if not self._is_another(want, got, sql):
                     alike.append(mutant)
             except QueryError as error:
                 if not error.final and not self.job["again"]:
@@ -8052,10 +8050,6 @@ class _Audit(_Trial):
                 self.job, self.engine = kept, real
                 memory.close()
         return found
-
-
-def _names_in(sql: str) -> list[str]:
-    return [unquoted(sql[t.start : t.end]) for t in tokens(sql) if t.kind == "name"]
 
 
 def _foreign(sql: str) -> str:

@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import shutil
+import sqlite3
 import sys
 import tempfile
 from pathlib import Path
@@ -57,6 +58,13 @@ def call(*argv, stdin=None, tty=(), env=None):
         except SystemExit as stop:
             code = stop.code
     return Ended(code, written(out), written(err))
+
+
+def build(path, statements):
+    """A database made by these statements, or changed by them."""
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        for statement in statements:
+            database.execute(statement)
 
 
 def last_line(text):

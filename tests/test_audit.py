@@ -7,17 +7,15 @@ import sqlite3
 import sys
 import tempfile
 import unittest
-from contextlib import closing
 from pathlib import Path
 
 import measure_variants as measure
-from calling import call, last_line
+from calling import build, call, last_line
 
 import make_messy_schema
 
 HERE = Path(__file__).parent
 CASES = json.loads((HERE / "audit_cases.json").read_text(encoding="utf-8"))
-BROKEN = {"sql_error", "timeout", "too_large", "forbidden", "multiple_statements"}
 LINE = re.compile(r"^  (\S+) +(\w+): (.*)$")
 
 
@@ -36,12 +34,6 @@ def fits(condition):
     operator, version = re.fullmatch(r"(<|>=)([\d.]+)", condition).groups()
     ours, other = sqlite3.sqlite_version_info, tuple(map(int, version.split(".")))
     return ours < other if operator == "<" else ours >= other
-
-
-def build(path, statements):
-    with closing(sqlite3.connect(path)) as database, database:
-        for statement in statements:
-            database.execute(statement)
 
 
 class Cases(unittest.TestCase):

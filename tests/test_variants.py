@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sqlite3
+import subprocess
 import sys
 import unittest
 from contextlib import closing
@@ -12,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import measure_variants as measure
-from calling import call, last_line
+from calling import build, call, last_line
 
 import make_messy_schema
 import score_nl2sql as scorer
@@ -22,12 +23,6 @@ CASES = json.loads((HERE / "lucky_cases.json").read_text(encoding="utf-8"))
 LONG = bool(os.environ.get("NL2SQL_LONG"))
 needs_real_set = unittest.skipUnless(measure.GEOGRAPHY.exists(), "the real set is not at hand")
 NEW_SQLITE = sqlite3.sqlite_version_info >= (3, 39)
-
-
-def build(path, statements):
-    with closing(sqlite3.connect(path)) as database, database:
-        for statement in statements:
-            database.execute(statement)
 
 
 def runs_here(case):
@@ -234,13 +229,17 @@ class TenQuestions(unittest.TestCase):
     def test_lucky_ties(self):
         """The best channel by a figure that ties, or that another column happens to agree with."""
         question = self.by_id["Q07"]
-        figure = "SUM(o.total_amount) / COUNT(DISTINCT c.customer_id) DESC"
-        self.assertIn(figure, question.sql)
-        for lucky in (f"CAST({figure[:-5]} / 4000 AS INTEGER) DESC", f"ROUND({figure[:-5]}, -3) > 0 DESC, 2 DESC"):
-            sql = question.sql.replace(figure, lucky)
-            with self.subTest(lucky):
-                if scorer.grade("Q07", sql, self.db).passed:
-                    self.assertNotEqual(told(self.grade("Q07", sql)), "2 DESC" in lucky)
+        figure = "SUM(o.total_amount) / COUNT(DISTINCT c.customer_id)"
+        before, _, after = question.sql.partition(f"ORDER BY {figure} DESC")
+        self.assertTrue(after)
+        rows = [
+            (f"CAST({figure} / 4000 AS INTEGER) DESC", True),
+            (f"ROUND({figure} / 1000) DESC, c.acquisition_channel", True),
+            ("2 DESC", False),
+        ]
+        for order, lucky in rows:
+            with self.subTest(order):
+                self.assertEqual(told(self.grade("Q07", f"{before}ORDER BY {order}{after}")), lucky)
 
     def test_the_references_are_not_tried(self):
         for question in scorer.QUESTIONS:
@@ -279,6 +278,24 @@ class Making(unittest.TestCase):
                         continue
                     for number in range(30):
                         self.check(plan, memory, shown, number)
+
+    def test_the_same_in_every_process(self):
+        """No order of a set or of hashes decides what is drawn."""
+        code = (
+            "import sys, tempfile; sys.path[:0] = sys.argv[1:]; import test_variants as t\n"
+            "making = t.Making('test_rules_of_the_data')\n"
+            "with tempfile.TemporaryDirectory() as folder:\n"
+            "    for case in [case for case in t.CASES if t.runs_here(case)][::40]:\n"
+            "        plan, _, _ = making.plan(case, folder)\n"
+            "        print(case['id'], [plan.rows(number) for number in range(8)])\n"
+        )
+        told = set()
+        for seed in ("0", "1", "2", "3"):
+            command = [sys.executable, "-c", code, str(HERE), str(HERE.parent)]
+            environment = {**os.environ, "PYTHONHASHSEED": seed}
+            told.add(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+        self.assertEqual(len(told), 1)
+        self.assertGreater(len(told.pop()), 1000)
 
     def check(self, plan, memory, shown, number):
         drawn = plan.rows(number)

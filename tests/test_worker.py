@@ -420,6 +420,7 @@ class AskedToEnd(unittest.TestCase):
                         stderr=subprocess.DEVNULL,
                         preexec_fn=listening,
                     )
+                    self.addCleanup(child.kill)  # where a check fails it would live on
                     end = time.monotonic() + 10
                     while not os.listdir(private) and time.monotonic() < end:
                         time.sleep(0.02)
